@@ -16,13 +16,14 @@
 #include "server/api_error.h"
 #include "server/json_body.h"
 #include "server/waiting_room.h"
+#include "server/workers.h"
 
 namespace specdec::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int min_threads = 8;                     // more are started as connections come
+constexpr std::size_t min_threads = 8;             // more are started as requests come
 constexpr std::size_t max_waiting_requests = 512;  // beyond these, connections are closed at once
 constexpr std::size_t quick_threads = 2;  // for requests without a body: /health answers while all others are busy
 constexpr int drain_ms = 100;
@@ -85,25 +86,6 @@ class PatientWriter {
   const int patience_;  // seconds
   std::chrono::duration<double> waited_{0};
   std::size_t num_bytes_ = 0;
-};
-
-// Where the system starts no further thread, a request waits for one that runs.
-class Workers {
- public:
-  explicit Workers(std::size_t least, std::size_t most) : pool_(std::min(least, most), most, max_waiting_requests) {}
-  ~Workers() { pool_.shutdown(); }
-
-  bool enqueue(std::function<void()> request) {
-    try {
-      return pool_.enqueue(std::move(request));
-    } catch (const std::system_error&) {
-      return true;  // it was put into the queue before
-    }
-  }
-  void shutdown() { pool_.shutdown(); }
-
- private:
-  httplib::ThreadPool pool_;
 };
 
 // A connection whose request has arrived.
@@ -274,8 +256,8 @@ struct HttpServer::Implementation {
   }
 
   void start() {
-    workers = std::make_unique<Workers>(min_threads, idx(options.num_threads));
-    quick_workers = std::make_unique<Workers>(quick_threads, quick_threads);
+    workers = std::make_unique<Workers>(min_threads, idx(options.num_threads), max_waiting_requests);
+    quick_workers = std::make_unique<Workers>(quick_threads, quick_threads, max_waiting_requests);
     WaitingRoom::Limits limits;
     limits.max_body = options.max_body;
     limits.patience = std::chrono::seconds(options.patience);

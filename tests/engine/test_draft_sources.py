@@ -64,6 +64,6 @@ def test_many_sequences_use_both(pair: tuple[str, str]) -> None:
     prompts = [REPEATED, PROMPT, REPEATED + "    self", "import os\n"]
     alone = [sd.Generator(*pair).generate(prompt, max_tokens=48, temperature=0).text for prompt in prompts]
     with sd.Generator(*pair, max_sequences=4) as gen:
-        together = gen.generate_many(prompts, max_tokens=48, temperature=0)
+        together = gen.generate_many(prompts, max_tokens=48, temperature=0, num_draft_tokens=4)
     assert [completion.text for completion in together] == alone
     assert together[0].stats.accepted_copies > 0

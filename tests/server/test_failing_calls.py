@@ -26,10 +26,10 @@ BODY = {"prompt": "def f(", "max_tokens": 4, "seed": 1}
 REQUESTS = 6
 
 
-def text(server: Server, stream: bool) -> str | None:
+def text(server: Server, stream: bool, **more: object) -> str | None:
     """None: the request has failed in a way that its client notices."""
     try:
-        reply = server.post("/v1/completions", BODY | {"stream": stream})
+        reply = server.post("/v1/completions", BODY | {"stream": stream} | more)
     except (OSError, http.client.HTTPException):  # the connection ended
         return None
     if reply.status != 200:
@@ -80,7 +80,7 @@ def test_no_thread_for_another_connection(specdec: pathlib.Path, failing_calls: 
     next_thread = failing_calls.count() + 1
     with serving(specdec, **failing_calls.environment("pthread_create", errno.EAGAIN, next_thread)) as server:
         with ThreadPoolExecutor(12) as clients:  # each request keeps a thread, and eight threads are there before
-            texts = list(clients.map(lambda _: text(server, stream=False), range(12)))
+            texts = list(clients.map(lambda _: text(server, stream=False, max_tokens=200), range(12)))
         assert all(texts)
         assert text(server, stream=False)
         assert server.stop()[0] == 0
