@@ -221,7 +221,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     has_form_of_calls = false;
   }
   parser->is_parallel = tool_use.is_parallel;
-  if (tool_use.reads_json && !has_form_of_calls) parser->json_functions = tool_names(conversation.tools);
+  if (tool_use.json == JsonCalls::always || (tool_use.json == JsonCalls::without_form && !has_form_of_calls))
+    parser->json_functions = tool_names(conversation.tools);
   parser_ = std::move(parser);
 }
 
@@ -267,7 +268,8 @@ ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) con
 
 ChatOutput ChatOutputParser::parse_whole(const std::string& text, bool is_partial) const {
   ChatOutput output = parse_by_template(text, is_partial);
-  const std::size_t start = reads_json_calls() ? start_of_json_calls(output.content) : std::string::npos;
+  const bool may_be_json = reads_json_calls() && output.tool_calls.empty();
+  const std::size_t start = may_be_json ? start_of_json_calls(output.content) : std::string::npos;
   if (start != std::string::npos && is_partial) {
     output.content.resize(start);
   } else if (start != std::string::npos) {

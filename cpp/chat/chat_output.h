@@ -23,11 +23,15 @@ struct ChatOutput {
   bool is_over = false;  // only one call is allowed, and the text goes on with another one, which is not here
 };
 
+// Where JSON in an answer is read as calls (chat/json_calls.h): nowhere, where the template has no form for them, or
+// wherever there are none in the template's form.
+enum class JsonCalls { never, without_form, always };
+
 // How an answer may call tools.
 struct ToolUse {
   bool is_parallel = true;   // more than one call in an answer
   bool is_required = false;  // at least one
-  bool reads_json = true;    // where the template has no form for calls: also JSON (chat/json_calls.h)
+  JsonCalls json = JsonCalls::without_form;
 };
 
 // What a template writes at the end of a conversation to begin the answer. Throws TemplateError (jinja_template.h).
@@ -45,7 +49,7 @@ class ChatOutputParser {
   ChatOutputParser& operator=(ChatOutputParser&&) noexcept;
 
   bool understands_template() const;
-  bool reads_json_calls() const;  // the template has no form for calls
+  bool reads_json_calls() const;
 
   // Names of control tokens that mark tool calls and reasoning: the text must have them.
   const std::vector<std::string>& control_tokens() const;

@@ -26,7 +26,7 @@ std::shared_ptr<const ChatOutputParser> ChatOutputParsers::get(const std::string
     return nullptr;
   }
   Key key(template_text, conversation.tools, conversation.variables, std::move(answer_start), bos_token, eos_token,
-          tool_use.is_parallel, tool_use.is_required, tool_use.reads_json);
+          tool_use.is_parallel, tool_use.is_required, tool_use.json);
   if (Parser known = find(key)) return known;
   auto parser = std::make_shared<const ChatOutputParser>(template_text, conversation, tool_use, bos_token, eos_token);
   if (!parser->understands_template() && !parser->reads_json_calls()) return nullptr;

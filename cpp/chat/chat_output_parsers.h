@@ -23,7 +23,7 @@ class ChatOutputParsers {
  private:
   // Only the tools, the variables and the end of the prompt concern the answer.
   using Key =
-      std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool, bool>;
+      std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool, JsonCalls>;
   using Parser = std::shared_ptr<const ChatOutputParser>;
 
   Parser find(const Key& key);

@@ -16,8 +16,8 @@ ChatTexts texts_of(const Model& model) {
 
 }  // namespace
 
-Chat::Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, bool reads_json_calls)
-    : vocabulary_(target.vocabulary()), texts_(texts_of(target)), n_ctx_(n_ctx), reads_json_calls_(reads_json_calls) {
+Chat::Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, JsonCalls json_calls)
+    : vocabulary_(target.vocabulary()), texts_(texts_of(target)), n_ctx_(n_ctx), json_calls_(json_calls) {
   if (given) template_ = ChatTemplate(*given, "chat_template");
   else if (!texts_.tmpl.empty()) template_ = ChatTemplate::of(texts_);
 }
@@ -40,7 +40,7 @@ std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation&
       throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
     return nullptr;
   }
-  tool_use.reads_json = reads_json_calls_;
+  tool_use.json = json_calls_;
   if (request.structural_tag && tool_use.is_required)
     throw std::invalid_argument("tool_choice requires a call, but the text has a structural tag; give one of both");
   const bool has_format = request.json_schema.has_value();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chat/chat_output.h"
 #include "chat/chat_template.h"
 #include "engine/request.h"
 #include "llama/model.h"
@@ -17,8 +18,8 @@ namespace specdec {
 class Chat {
  public:
   // given: a template's name or text, instead of the model's own. Throws std::invalid_argument, ModelError.
-  // reads_json_calls: see ToolUse::reads_json.
-  Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, bool reads_json_calls = true);
+  Chat(const Model& target, const std::optional<std::string>& given, int n_ctx,
+       JsonCalls json_calls = JsonCalls::without_form);
 
   bool has_template() const { return template_.has_value(); }
   std::string template_text() const { return template_ ? template_->text() : ""; }         // or its name
@@ -47,7 +48,7 @@ class Chat {
   const Vocabulary vocabulary_;
   const ChatTexts texts_;  // the target's
   const int n_ctx_;
-  const bool reads_json_calls_;
+  const JsonCalls json_calls_;
   std::optional<ChatTemplate> template_;  // none: the model has none, and no other was given
 };
 

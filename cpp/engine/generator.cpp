@@ -28,12 +28,17 @@ GeneratorOptions checked(const GeneratorOptions& options) {
   return options;
 }
 
+JsonCalls json_calls(const std::string& name) {
+  if (name == "always") return JsonCalls::always;
+  return name == "never" ? JsonCalls::never : JsonCalls::without_form;
+}
+
 }  // namespace
 
 Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
     : options_(checked(options)),
       models_(options_, std::move(threads)),
-      chat_(models_.target_model(), options_.chat_template, models_.n_ctx(), options_.json_tool_calls),
+      chat_(models_.target_model(), options_.chat_template, models_.n_ctx(), json_calls(options_.json_tool_calls)),
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
       decoder_(models_.target(), models_.proposer(), &draft_length_),

@@ -60,12 +60,13 @@ const Table<GeneratorOptions>& generator_options() {
       generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
       generator_row<&GeneratorOptions::json_tool_calls>(
           {"json_tool_calls",
-           Flag{},
+           Choice{{"auto", "always", "never"}},
            {"Models",
-            {"--no-json-tool-calls"},
-            "",
-            "JSON in an answer is text, also where tools were given and the chat template has no form for their "
-            "calls"}}),
+            {"--json-tool-calls"},
+            "auto|always|never",
+            "where JSON in an answer is read as calls if tools were given: where the chat template has no form for "
+            "calls, wherever an answer has none in the template's form (some models write JSON whatever their "
+            "template says; text from a { or ``` on then comes at the end), or nowhere"}}),
       generator_row<&GeneratorOptions::suffix>(
           {"suffix",
            Flag{},

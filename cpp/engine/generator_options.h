@@ -37,10 +37,10 @@ struct GeneratorOptions {
   bool exact = true;                         // on devices: passes of one width (llama/fixed_width.h)
   bool use_mmap = true;  // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;    // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
-  std::string draft_weights = "auto";  // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file
-  std::string kv_type = "f16";         // of both models' caches: f16, q8_0
-  std::string draft_corpus;            // a file that suffix decoding copies from, too (engine/draft_corpus.h)
-  bool json_tool_calls = true;         // JSON is read as calls where the chat template has no form for them
+  std::string draft_weights = "auto";    // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file
+  std::string kv_type = "f16";           // of both models' caches: f16, q8_0
+  std::string draft_corpus;              // a file that suffix decoding copies from, too (engine/draft_corpus.h)
+  std::string json_tool_calls = "auto";  // "auto": where the chat template has no form for calls; "always", "never"
   std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (chat/chat_template.h)
   bool suffix = true;                        // with a draft model, copies of text are drafts too
   bool auto_cache = true;                    // keeps what num_draft_tokens = "auto" learnt (engine/auto_cache.h)

@@ -97,8 +97,9 @@ class Generator:
         exactly. "file" leaves the weights, and multiplies all.
     chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one
         of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
-    json_tool_calls: where the template has no form for tool calls, JSON is read as calls if `tools` are given:
-        {"name": ..., "arguments": {...}}, lists of these, bare or in a fenced block.
+    json_tool_calls: where JSON is read as calls if `tools` are given: {"name": ..., "arguments": {...}}, lists of
+        these, bare or in a fenced block. "auto": where the template has no form for calls; "always": also where an
+        answer has none in the template's form, since some models write JSON whatever their template says; "never".
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of
         n_ctx tokens, whose memory is allocated here.
@@ -142,7 +143,7 @@ class Generator:
         repack: bool = True,
         draft_weights: str = "auto",
         chat_template: str | None = None,
-        json_tool_calls: bool = True,
+        json_tool_calls: str = "auto",
         kv_type: str = "f16",
         max_sequences: int = 1,
         max_queue_size: int = 1024,

@@ -69,7 +69,7 @@ GeneratorOptions changed_generator() {
   options.chat_template = "chatml";
   options.kv_type = "q8_0";
   options.draft_window = 128;
-  options.json_tool_calls = false;
+  options.json_tool_calls = "always";
   options.max_sequences = 5;
   options.max_queue_size = 6;
   options.num_draft_tokens = 4;

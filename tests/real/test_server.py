@@ -61,6 +61,21 @@ def test_completion_in_the_middle(specdec: pathlib.Path) -> None:
         assert server.post("/infill", body).json["content"].startswith("_of_teal_and_umber(")
 
 
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+WEATHER_TOOL = {"type": "function", "function": {"name": "weather", "parameters": {**WEATHER, "required": ["city"]}}}
+
+
+def test_calls_that_the_model_writes_as_json(specdec: pathlib.Path) -> None:
+    """Qwen2.5-Coder writes a fenced block, whatever its template says."""
+    messages = [{"role": "user", "content": "What is the weather in Paris for 3 days? Use the tool."}]
+    body = {"messages": messages, "temperature": 0, "max_tokens": 100, "tools": [WEATHER_TOOL]}
+    with serving(specdec, *PAIR, "-np", 1, "-c", 1024, "--json-tool-calls", "always") as server:
+        for choice in ("auto", "required"):
+            reply = server.post("/v1/chat/completions", {**body, "tool_choice": choice}).json["choices"][0]
+            [call] = reply["message"]["tool_calls"]
+            assert json.loads(call["function"]["arguments"]) == {"city": "Paris", "days": 3}
+
+
 class Talk:
     """A conversation of a chat whose turns say how much of the prompt was cached and read, and how long that took."""
 

@@ -259,8 +259,36 @@ def test_calls_in_json(specdec: pathlib.Path, tmp_path: pathlib.Path, text: str,
         assert chat(server)["message"]["content"] == text  # without tools it is text
         other = [FORECAST]  # a function that is not among them is not called
         assert chat(server, tools=other)["message"]["content"] == text
-    with serving(specdec, *options, "--no-json-tool-calls") as server:
+    with serving(specdec, *options, "--json-tool-calls", "never") as server:
         assert chat(server, tools=TOOLS)["message"]["content"] == text
+
+
+def test_calls_in_json_over_every_api(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Where the template has a form of its own, too, if that is asked for."""
+    text = f"```json\n{CALL}\n```"
+    pieces = [text[i : i + 9] for i in range(0, len(text), 9)]
+    assert len(set(pieces)) == len(pieces)
+    write_chain(tmp_path / "json.gguf", chain(pieces))
+    options = ("-m", tmp_path / "json.gguf", "--temp", "0")
+    with serving(specdec, *options) as server:
+        assert chat(server, tools=TOOLS)["message"]["content"] == text
+    with serving(specdec, *options, "--json-tool-calls", "always") as server:
+        events = server.post("/v1/chat/completions", {"messages": MESSAGES, "tools": TOOLS, "stream": True}).events
+        deltas = [event["choices"][0]["delta"] for event in events]
+        [streamed] = [call for delta in deltas for call in delta.get("tool_calls", [])]
+        [call] = chat(server, tools=TOOLS)["message"]["tool_calls"]
+        assert streamed["function"] == call["function"] and json.loads(call["function"]["arguments"]) == ARGUMENTS
+        [item] = server.post("/v1/responses", {"input": "Hello?", "tools": RESPONSE_TOOLS}).json["output"]
+        assert item["type"] == "function_call" and json.loads(item["arguments"]) == ARGUMENTS
+        schema = TOOLS[0]["function"]["parameters"]
+        message = {"messages": MESSAGES, "max_tokens": 99, "tools": [{"name": "weather", "input_schema": schema}]}
+        reply = server.post("/v1/messages", message).json
+        assert reply["stop_reason"] == "tool_use" and reply["content"][-1]["input"] == ARGUMENTS
+        [call] = server.post("/api/chat", {"messages": MESSAGES, "tools": TOOLS, "stream": False}).json["message"][
+            "tool_calls"
+        ]
+        assert call["function"]["arguments"] == ARGUMENTS
+        assert chat(server)["message"]["content"] == text
 
 
 def test_a_required_call_in_json(server: Server) -> None:
