@@ -32,10 +32,9 @@ class Client(NamedTuple):
     def name(self) -> str:
         return self.script.stem.removesuffix("_client")
 
-    @property
-    def row(self) -> str:
+    def row(self, works: bool) -> str:
         package, version = re.split(r"(?:\[.*\])?==", self.packages[0])
-        return f"| {package} {version} | {self.api} | {self.what} |"
+        return f"| {package} {version} | {self.api} | {self.what} | {'yes' if works else 'no'} |"
 
 
 def clients() -> list[Client]:
@@ -76,7 +75,7 @@ def main() -> None:
                 continue
             command: list[str | pathlib.Path] = [environment(client.name, client.packages), client.script, server.url]
             run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-            print(client.row, "works" if run.returncode == 0 else "DOES NOT WORK", flush=True)
+            print(client.row(run.returncode == 0), flush=True)
             if run.returncode != 0:
                 failed.append(client.name)
                 print(run.stdout[-1000:] + run.stderr[-3000:], file=sys.stderr)

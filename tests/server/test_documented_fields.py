@@ -1,13 +1,16 @@
-"""docs/server.md names every endpoint and every field that the server knows, and no others."""
+"""docs/server.md names every endpoint and every field that the server knows, and no others, and what it says of fields
+that do nothing or are rejected is what the server does."""
 
 from __future__ import annotations
 
 import pathlib
 import re
+from typing import Any
 
 import pytest
 from tests.server.clients_table import clients
-from tests.server.running import Server
+from tests.server.running import PROMPT, Server
+from tests.server.test_fields import COMMON, INPUTS, reply_of, text_of
 
 from specdec_native import _core
 
@@ -46,7 +49,88 @@ def test_every_field_of_the_table_is_known() -> None:
     named = {name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)}
     assert len(named) > 100
     elsewhere = {"include_usage", "effort", "choice", "json", "json_object", "encoding_format", "dimensions"}
+    elsewhere |= {"prompt_string", "multimodal_data", "whitespace_pattern"}
     assert sorted(named - known_fields() - elsewhere) == []
+
+
+def test_every_field_that_the_code_reads_is_documented() -> None:
+    """Parts of messages, tools and items have the form of their API, which the page does not repeat."""
+    parts = {"call_id", "description", "edits", "function", "id", "namespace", "output", "parameters", "schema"}
+    parts |= {"tool_call_id", "tool_use_id"}
+    read = r'(?:body|fields|[a-z_]+)\.(?:find|required|flag|whole|text|required_text)\("(\w+)"'
+    names = {name for file in SERVER.glob("*.cpp") for name in re.findall(read, file.read_text())}
+    assert len(names) > 80
+    assert sorted(names - NAMES - parts) == []
+
+
+def rows(section: str, says: str) -> set[str]:
+    """The fields in the rows of a section's table that say so."""
+    lines = DOCS.split(f"\n## {section}\n")[1].split("\n## ")[0].splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| `")]
+    fields = {name for names, text in cells if re.match(says, text) for name in re.findall(r"`([\w.]+)`", names)}
+    assert fields, says
+    return fields
+
+
+def test_what_is_rejected_is_what_the_page_says() -> None:
+    rejected = listed("request_fields.cpp", "unsupported[] = {", r'"(\w+)"')
+    assert rows("Fields", "400, unless the value turns") == rejected
+    with_one_value = listed("request_fields.cpp", "only_values[] = {", r'\{"(\w+)"') | {"reasoning_format"}
+    assert rows("Fields", "400, unless the value is the default") == with_one_value
+
+
+@pytest.mark.parametrize("path", INPUTS)
+def test_rejected_fields(server: Server, path: str) -> None:
+    for field in sorted(rows("Fields", "400, unless")):
+        value = "none" if field == "reasoning_format" else "something else"
+        reply = server.post(path, {**INPUTS[path], **COMMON, field: value})
+        assert reply.status == 400 and reply.error["param"] == field, field
+
+
+@pytest.mark.parametrize("path", INPUTS)
+@pytest.mark.parametrize("value", [7, "text", True, {"a": 1}], ids=str)
+def test_ignored_fields(server: Server, path: str, value: Any) -> None:
+    ignored = dict.fromkeys(sorted(rows("Fields", "ignored")), value)
+    (reply,) = reply_of(server, path, False, **COMMON, **ignored)
+    assert text_of(path, [reply]) == server.text(**COMMON)
+
+
+def test_ignored_and_rejected_fields_of_anthropic(server: Server) -> None:
+    body = {"messages": [{"role": "user", "content": PROMPT}], **COMMON}
+    text = server.post("/v1/messages", body).json["content"]
+    ignored = rows("Anthropic's API", "ignored")
+    assert len(ignored) > 5
+    for value in (7, {"a": 1}):
+        more = {**dict.fromkeys(ignored, value), "model": "any"}
+        assert server.post("/v1/messages", {**body, **more}).json["content"] == text
+    for field in rows("Anthropic's API", "400, unless empty"):
+        assert server.post("/v1/messages", {**body, field: [{"a": 1}]}).status == 400, field
+        assert server.post("/v1/messages", {**body, field: []}).status == 200, field
+
+
+def test_ignored_and_rejected_fields_of_ollama(server: Server) -> None:
+    options = {"num_predict": 24, "seed": 3}
+    for path, body in {
+        "/api/generate": {"prompt": PROMPT},
+        "/api/chat": {"messages": [{"role": "user", "content": PROMPT}]},
+    }.items():
+
+        def post(path: str = path, body: dict[str, Any] = body, **more: Any) -> Any:
+            given = {"stream": False, "options": options, **body, **more}
+            return server.post(path, given)
+
+        expected = {name: post().json.get(name) for name in ("message", "response")}
+        ignored = {name.removeprefix("options.") for name in rows("Ollama's API", "ignored") if name != "model"}
+        assert {"num_ctx", "num_thread", "keep_alive"} < ignored
+        inside = dict.fromkeys(ignored - {"keep_alive"}, 7)
+        reply = post(keep_alive=7, options={**options, **inside}).json
+        assert {name: reply.get(name) for name in expected} == expected
+        for field, value in (("mirostat", 2), ("tfs_z", 0.5), ("typical_p", 0.5), ("penalize_newline", False)):
+            assert post(options={**options, field: value}).status == 400, field
+        off = {"mirostat": 0, "tfs_z": 1.0, "typical_p": 1.0, "penalize_newline": True}
+        assert post(options={**options, **off}).status == 200
+    for field, value in (("template", "{{ .Prompt }}"), ("context", [1, 2])):
+        assert server.post("/api/generate", {"prompt": PROMPT, field: value}).status == 400, field
 
 
 def paths() -> list[str]:
@@ -70,4 +154,4 @@ def test_every_endpoint_of_the_documentation_is_there(server: Server, path: str)
 
 def test_every_client_is_documented() -> None:
     rows = (ROOT / "docs" / "server.md").read_text().splitlines()
-    assert [client.name for client in clients() if client.row not in rows] == []
+    assert [client.name for client in clients() if client.row(True) not in rows] == []
