@@ -145,6 +145,7 @@ void JsonPlace::read_outside(char c) {
 }
 
 void JsonPlace::open(bool is_object) {
+  item_.clear();  // of a call: items have no parts
   const bool is_value = levels_.empty() || levels_.back().is_object;
   const auto& rules = is_object ? limits_->names : limits_->items;
   const auto rule = is_value ? rules.find(levels_.empty() ? "" : levels_.back().key) : rules.end();

@@ -390,6 +390,19 @@ TEST(items_that_differ) {
   CHECK(schema_takes(object, R"({"a": ["y", "x"], "b": ["x", "x"]})") && !schema_takes(object, R"({"a": ["x", "x"]})"));
 }
 
+// A call's text may look like the schema's and go on in another way, which stays allowed.
+TEST(items_that_differ_next_to_a_call) {
+  const char* const schema = R"({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true, "items":
+      {"type": "integer"}}}, "required": ["a"], "additionalProperties": false})";
+  for (const std::string text :
+       {R"({"a": [1{x, 1: "a]]}})", R"({"a": [["b", 1], ["b", 1]]})", R"({"a": [1"1", 1]}}}}]]], 1)"}) {
+    std::string literal;
+    for (const char c : text) literal += c == '"' ? "\\\"" : std::string(1, c);
+    const ConstraintCompiler::Call call = {"root ::= \"" + literal + "\"", ""};
+    CHECK(matches(*compiler().json_schema(schema, true, call), text));
+  }
+}
+
 // After every allowed beginning there is a way on: no mask is empty.
 TEST(items_that_differ_can_always_be_written) {
   for (const char* const items : {R"({"enum": ["a", "ab", "abb", "b"]})", R"({"type": "integer"})",
