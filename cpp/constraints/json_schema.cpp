@@ -106,6 +106,14 @@ bool is_of_type(const Json& value, const std::string& type) {
   return value.is_null();
 }
 
+int num_objects(const Json& value) {
+  int count = value.is_object() ? 1 : 0;
+  if (value.is_structured()) {
+    for (const Json& one : value) count += num_objects(one);
+  }
+  return count;
+}
+
 std::string escaped(std::string name) {  // RFC 6901
   for (const auto& [character, escape] : {std::pair("~", "~0"), std::pair("/", "~1")}) {
     for (std::size_t at = 0; (at = name.find(character, at)) != std::string::npos; at += 2) name.replace(at, 1, escape);
@@ -460,13 +468,13 @@ class Checker {
       if (chosen.size() < least || chosen.size() > most) continue;
       if (choices.size() == idx(max_choices))
         return unsupported(place, " with so many properties that are not required");
-      num_schemas_ += static_cast<int>(chosen.size());
+      num_schemas_ += num_objects(chosen);
+      if (num_schemas_ > max_schemas) return unsupported(place, " with so many schemas of properties");
       choices.push_back({{"type", "object"},
                          {"properties", std::move(chosen)},
                          {"required", std::move(names)},
                          {"additionalProperties", false}});
     }
-    if (num_schemas_ > max_schemas) return unsupported(place, " with so many properties that are not required");
     for (const char* name : {"type", "properties", "required", "additionalProperties"}) out.erase(name);
     out["anyOf"] = std::move(choices);
   }

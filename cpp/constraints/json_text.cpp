@@ -23,10 +23,6 @@ std::string canonical(const std::string& item) {
   return value.is_discarded() ? item : value.dump();
 }
 
-bool has(const std::vector<std::string>& texts, const std::string& text) {
-  return std::find(texts.begin(), texts.end(), text) != texts.end();
-}
-
 bool begins_with(const std::string& text, const std::string& begin) {
   return text.compare(0, begin.size(), begin) == 0;
 }
@@ -122,7 +118,8 @@ void JsonPlace::read_outside(char c) {
   if (is_item && !is_separator && c != '[' && c != '{') item_ += c;
   if (c == ',' && !levels_.empty() && levels_.back().distinct != nullptr) {
     const Level& level = levels_.back();
-    if (!level.distinct->values.empty() && level.used.size() >= level.distinct->values.size()) has_repeated_ = true;
+    if (!level.distinct->values.empty() && level.used->size() + added_.size() >= level.distinct->values.size())
+      has_repeated_ = true;
   }
   if (is_digit(c)) {
     ++num_digits_;
@@ -139,6 +136,7 @@ void JsonPlace::read_outside(char c) {
     open(c == '{');
   } else if ((c == '}' || c == ']') && !levels_.empty()) {
     levels_.pop_back();
+    added_.clear();
   } else if ((c == ':' || c == ',') && !levels_.empty()) {
     levels_.back().expects_key = c == ',';
   }
@@ -146,18 +144,30 @@ void JsonPlace::read_outside(char c) {
 
 void JsonPlace::open(bool is_object) {
   item_.clear();  // of a call: items have no parts
+  added_.clear();
   const bool is_value = levels_.empty() || levels_.back().is_object;
   const auto& rules = is_object ? limits_->names : limits_->items;
   const auto rule = is_value ? rules.find(levels_.empty() ? "" : levels_.back().key) : rules.end();
-  levels_.push_back({is_object, is_object, "", rule == rules.end() ? nullptr : &rule->second, {}});
+  levels_.push_back({is_object, is_object, "", rule == rules.end() ? nullptr : &rule->second,
+                     rule == rules.end() ? nullptr : std::make_shared<std::set<std::string>>()});
 }
 
 void JsonPlace::end_item() {
   Level& level = levels_.back();
   std::string item = level.distinct->values.empty() ? canonical(item_) : item_;
   item_.clear();
-  if (has(level.used, item)) has_repeated_ = true;
-  level.used.push_back(std::move(item));
+  if (is_used(item)) has_repeated_ = true;
+  else (is_trial_ ? added_ : *level.used).insert(std::move(item));
+}
+
+JsonPlace JsonPlace::trial() const {
+  JsonPlace copy = *this;
+  copy.is_trial_ = true;
+  return copy;
+}
+
+bool JsonPlace::is_used(const std::string& item) const {
+  return levels_.back().used->count(item) != 0 || added_.count(item) != 0;
 }
 
 bool JsonPlace::has_distinct() const {
@@ -180,8 +190,9 @@ bool JsonPlace::may_repeat_string() const {
   if (escape_left_ > 0 || value.is_discarded()) return true;  // in the middle of a character
   std::string begin = value.dump();
   begin.pop_back();
-  const auto& used = levels_.back().used;
-  return std::any_of(used.begin(), used.end(), [&](const std::string& one) { return begins_with(one, begin); });
+  const auto& used = *levels_.back().used;
+  const auto next = used.lower_bound(begin);
+  return next != used.end() && begins_with(*next, begin);
 }
 
 // Whether an item that begins so can become one that is not used. Strings without end can, and integers but for 0 and
@@ -191,9 +202,9 @@ bool JsonPlace::can_differ(const std::string& item) const {
   const std::vector<std::string>& values = level.distinct->values;
   if (!values.empty()) {
     return std::any_of(values.begin(), values.end(),
-                       [&](const std::string& one) { return begins_with(one, item) && !has(level.used, one); });
+                       [&](const std::string& one) { return begins_with(one, item) && !is_used(one); });
   }
-  if (item.front() == '"' || item == "-" || !has(level.used, canonical(item))) return true;
+  if (item.front() == '"' || item == "-" || !is_used(canonical(item))) return true;
   const auto digits = std::count_if(item.begin(), item.end(), is_digit);
   if (item.back() == '0' && digits == 1) return false;
   if (digits >= limits_->max_digits) return false;
@@ -253,7 +264,7 @@ void JsonTokens::limit_length(int room, const JsonPlace& place, std::uint32_t* w
 }
 
 bool JsonTokens::repeats(const JsonPlace& place, Token token) const {
-  JsonPlace next = place;
+  JsonPlace next = place.trial();
   next.read(piece(token));
   return next.has_repeated();
 }

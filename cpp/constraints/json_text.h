@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,9 @@ class JsonPlace {
  public:
   explicit JsonPlace(const JsonLimits& limits) : limits_(&limits) {}
 
+  // A copy that may read on without a change to this one, which must not read meanwhile.
+  JsonPlace trial() const;
+
   void read(const std::string& bytes);
 
   bool in_string() const { return in_string_; }
@@ -57,17 +61,20 @@ class JsonPlace {
     bool expects_key;
     std::string key;
     const Distinct* distinct;
-    std::vector<std::string> used;  // of those that must differ; any strings and integers: as nlohmann writes them
+    std::shared_ptr<std::set<std::string>> used;  // of those that must differ; endless ones as nlohmann writes them
   };
   void read_in_string(char c);
   void read_outside(char c);
   void open(bool is_object);
   void end_item();
+  bool is_used(const std::string& item) const;
   bool can_differ(const std::string& item) const;
 
   const JsonLimits* limits_;
   std::vector<Level> levels_;
-  std::string item_;  // that must differ, as far as it is written
+  std::string item_;             // that must differ, as far as it is written
+  std::set<std::string> added_;  // to the innermost level's, by a trial
+  bool is_trial_ = false;
   bool has_repeated_ = false;
   std::string text_;  // of a key, as it is written
   bool in_string_ = false, is_key_ = false, in_exponent_ = false;

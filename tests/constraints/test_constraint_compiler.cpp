@@ -467,6 +467,15 @@ TEST(numbers_of_properties) {
         !takes(at_most_two, R"({"a": 1, "b": 2, "c": 3})"));
   CHECK(schema_takes(R"({"type": "object", "properties": {"a": {"const": 1}}, "maxProperties": 0})", "{}"));
   CHECK_THROWS(compiler().json_schema(schema + R"("minProperties": 4})"), std::invalid_argument, "leaves no number");
+  std::string large;  // 5 properties of 21 schemas each: 16 times as many
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    std::string inner;
+    for (int i = 0; i < 20; ++i) inner += (i == 0 ? "\"" : ", \"") + std::to_string(i) + R"(": {"type": "null"})";
+    large +=
+        (large.empty() ? "\"" : ", \"") + std::string(name) + R"(": {"type": "object", "properties": {)" + inner + "}}";
+  }
+  CHECK_THROWS(compiler().json_schema(R"({"type": "object", "minProperties": 1, "properties": {)" + large + "}}"),
+               std::invalid_argument, "/minProperties is not supported with so many schemas");
   const char* const map = R"({"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 2})";
   CHECK(!schema_takes(map, R"({"a": null})") && schema_takes(map, R"({"a": null, "b": null, "c": null})") &&
         !schema_takes(map, R"({"a": null, "a": null})") && !schema_takes(map, R"({"a": null, "\u0061": null})"));
