@@ -110,6 +110,7 @@ class Checker {
       if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
       schema = Json::parse(supported.text);
       out_.patterns.insert(out_.patterns.end(), supported.patterns.begin(), supported.patterns.end());
+      for (const std::string& place : supported.ignored) out_.ignored.push_back(pointer + "/json_schema" + place);
     }
     if (!format.contains("max_whitespace_cnt") || format.at("max_whitespace_cnt").is_null())
       format["max_whitespace_cnt"] = max_whitespace;

@@ -13,6 +13,7 @@ struct SupportedStructuralTag {
   std::vector<std::string> patterns;  // of its schemas, see SupportedSchema
   std::vector<std::string> texts;     // that the output may have as they stand; parts of them may be control tokens
   std::vector<Token> tokens;          // that it names by their ids
+  std::vector<std::string> ignored;   // of its schemas, see SupportedSchema
 };
 
 // Its schemas, grammars and regular expressions have the limits that they have alone. Throws ArgumentError that names

@@ -12,7 +12,12 @@
 
 namespace specdec {
 
-std::vector<std::string> ignored_keywords(const std::string& schema) { return supported_schema(schema, false).ignored; }
+std::vector<std::string> ignored_keywords(const Request& request) {
+  if (request.strict_schema) return {};
+  if (request.json_schema) return supported_schema(*request.json_schema, false).ignored;
+  if (request.structural_tag) return supported_structural_tag(*request.structural_tag, false).ignored;
+  return {};
+}
 
 std::string grammar_of_choices(const std::vector<std::string>& choices) {
   std::string alternatives;

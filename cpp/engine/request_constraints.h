@@ -13,9 +13,9 @@
 
 namespace specdec {
 
-// The keywords of a schema that are not enforced if it is not strict: their places as JSON pointers. Throws
-// ArgumentError.
-std::vector<std::string> ignored_keywords(const std::string& schema);
+// The keywords of a request's schema, or of those in its structural tag, that are left to the caller because they are
+// not strict: their places as JSON pointers. Throws ArgumentError.
+std::vector<std::string> ignored_keywords(const Request& request);
 
 // Request::grammar of one of these texts.
 std::string grammar_of_choices(const std::vector<std::string>& choices);

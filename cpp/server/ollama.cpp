@@ -13,6 +13,7 @@
 #include "server/messages.h"
 #include "server/ollama_input.h"
 #include "server/replies.h"
+#include "server/request_fields.h"
 #include "server/tools.h"
 
 namespace specdec::server {
@@ -168,9 +169,13 @@ Options read_reply_options(Service& service, const Fields& body, bool is_chat) {
 HttpReply answer(Service& service, const HttpRequest& http, const Options& given) {
   const auto options = std::make_shared<const Options>(given);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{options->request}, http.is_gone);
-  if (!options->stream) return json_reply(Reply(service, *generation, *options).collected());
-  return line_reply(
-      [&service, generation, options](LineStream& lines) { Reply(service, *generation, *options).stream(lines); });
+  const auto stream = [&service, generation, options](LineStream& lines) {
+    Reply(service, *generation, *options).stream(lines);
+  };
+  HttpReply reply =
+      options->stream ? line_reply(stream) : json_reply(Reply(service, *generation, *options).collected());
+  name_ignored_keywords(options->request, reply);
+  return reply;
 }
 
 // The answer to a request without a prompt, by which clients have a model loaded.

@@ -316,8 +316,7 @@ void read_structured_outputs(const Service& service, Request& request, const Fie
 
 void name_ignored_keywords(const Request& request, HttpReply& reply, const std::string& callable_tools) {
   constexpr std::size_t most = 100;
-  std::vector<std::string> places;
-  if (request.json_schema && !request.strict_schema) places = ignored_keywords(*request.json_schema);
+  std::vector<std::string> places = ignored_keywords(request);
   if (request.constraint_name == "tools") name_tools(callable_tools, places);
   if (request.call) {
     for (std::string& place : keywords_not_in_calls(callable_tools)) places.push_back(std::move(place));

@@ -174,6 +174,18 @@ def test_a_schema_that_is_not_strict(server: Server) -> None:
         reply = server.post("/v1/chat/completions", body)
         assert reply.headers["X-Ignored-Schema-Keywords"] == '["/properties/a/uniqueItems"]'
     assert "X-Ignored-Schema-Keywords" not in server.post("/v1/completions", {"prompt": PROMPT, **COMMON}).headers
+    content = {"type": "json_schema", "json_schema": schema}
+    tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<n>", "content": content, "end": "</n>"}}
+    body = {**INPUTS["/v1/completions"], **COMMON, "response_format": tag}
+    assert "/format/content/json_schema" in server.post("/v1/completions", body).error["message"]
+    reply = server.post("/v1/completions", {**body, "strict_schema": False})
+    place = "/format/content/json_schema/properties/a/uniqueItems"
+    assert json.loads(reply.headers["X-Ignored-Schema-Keywords"]) == [place]
+    ollama = {"prompt": PROMPT, "format": schema, "options": {"num_predict": 8, "strict_schema": False}}
+    for stream in (False, True):
+        reply = server.post("/api/generate", {**ollama, "stream": stream})
+        assert reply.headers["X-Ignored-Schema-Keywords"] == '["/properties/a/uniqueItems"]'
+    assert server.post("/api/generate", {**ollama, "options": {}}).status == 400
 
 
 def test_a_prediction(server: Server) -> None:
