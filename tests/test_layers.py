@@ -8,6 +8,7 @@ CPP = pathlib.Path(__file__).parents[1] / "cpp"
 MAY_USE = {
     "base": set(),
     "platform": {"base"},
+    "cache": {"base", "platform"},
     "gguf": {"base", "platform"},
     "model_file": {"base", "platform", "gguf"},
     "hub": {"base", "platform", "gguf"},
@@ -18,11 +19,12 @@ MAY_USE = {
     "speculative": {"base", "sampling"},
     "graph": {"base", "weights", "attention"},
     "chat": {"base"},
-    "llama": {"base", "platform", "gguf", "model_file", "graph", "speculative", "sampling"},
+    "llama": {"base", "platform", "cache", "gguf", "model_file", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {
         "base",
         "platform",
+        "cache",
         "gguf",
         "model_file",
         "hub",
@@ -38,6 +40,7 @@ MAY_USE = {
     "cli": {
         "base",
         "platform",
+        "cache",
         "gguf",
         "model_file",
         "hub",

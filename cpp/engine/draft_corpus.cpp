@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/checked_file.h"
+#include "cache/checked_file.h"
 #include "gguf/fingerprint.h"
 #include "platform/file.h"
 

@@ -17,7 +17,7 @@ struct DraftCorpus {
 };
 
 // Reads `path`: UTF-8 text; or, if the name ends in ".ids", token ids, separated by spaces, a document on every line.
-// The index is kept in `path`.index (engine/checked_file.h) for the next start, and rebuilt if that is damaged, or of
+// The index is kept in `path`.index (cache/checked_file.h) for the next start, and rebuilt if that is damaged, or of
 // another text, tokenizer or version. Throws Error for a file that cannot be read, ModelError for a text that the
 // vocabulary cannot represent, Cancelled once progress returns false.
 DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary,

@@ -150,6 +150,17 @@ const Table<GeneratorOptions>& generator_options() {
             "leave quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of "
             "the kernels: a faster start and memory shared with other processes, slower passes, the same logits of the "
             "target"}}),
+      generator_row<&GeneratorOptions::tile_cache>(
+          {"tile_cache",
+           Path{},
+           {"Models",
+            {"--tile-cache"},
+            "FOLDER[:MIB]",
+            "keep the repacked weights in this folder, as large as the model's file, so that the next start maps them "
+            "instead of repacking (Linux); processes share them (default: they are not kept; default size: " +
+                std::to_string(default_tile_cache_mib) + " MiB)"},
+           !is_optional,
+           !changes_texts}),
       generator_row<&GeneratorOptions::draft_weights>(
           {"draft_weights",
            Choice{{"auto", "4-bit", "file"}},

@@ -15,6 +15,7 @@ namespace specdec {
 
 constexpr int default_context = 4096;       // tokens, unless the target was trained with less
 constexpr int default_draft_window = 1024;  // tokens; bench/long_text has what others would cost
+constexpr int default_tile_cache_mib = 32768;
 
 struct GeneratorOptions {
   std::string target;  // GGUF path
@@ -35,8 +36,9 @@ struct GeneratorOptions {
   std::string tensor_split;                  // "3,1": parts of the layers for each device; empty: by free memory
   std::vector<std::string> override_tensor;  // PATTERN=DEVICE, or =CPU (llama/offload.h)
   bool exact = true;                         // on devices: passes of one width (llama/fixed_width.h)
-  bool use_mmap = true;  // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
-  bool repack = true;    // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
+  bool use_mmap = true;    // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
+  bool repack = true;      // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
+  std::string tile_cache;  // FOLDER or FOLDER:MIB where these copies are kept (llama/tile_cache.h); empty: nowhere
   std::string draft_weights = "auto";    // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file
   std::string kv_type = "f16";           // of both models' caches: f16, q8_0
   std::string draft_corpus;              // a file that suffix decoding copies from, too (engine/draft_corpus.h)

@@ -38,6 +38,7 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
   resolved_ = resolve_draft(options, target);
   const int context = context_length(target);
+  open_tile_cache();
   load_target(target, context);
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
   make_contexts(target, context);
@@ -54,7 +55,18 @@ Model::Options LoadedModels::model_options() const {
   Model::Options model;
   model.use_mmap = options_.use_mmap;
   model.progress = options_.progress;
+  model.tile_cache = tile_cache_;
   return model;
+}
+
+void LoadedModels::open_tile_cache() {
+  if (options_.tile_cache.empty() || !options_.repack) return;
+  try {
+    tile_cache_ = std::make_shared<TileCache>(
+        parse_folder_limit(options_.tile_cache, std::uint64_t{default_tile_cache_mib} << 20));
+  } catch (const Error& error) {
+    note(std::string("repacked weights are not kept: ") + error.what());
+  }
 }
 
 void LoadedModels::place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
@@ -307,6 +319,9 @@ void LoadedModels::repack() {
   note(target_model_->repack(TileWeights::exact, threads, draft_model_ ? draft_model_->weight_bytes() : 0,
                              options_.progress));
   if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
+  if (tile_cache_) {
+    for (const std::string& sentence : tile_cache_->take_notes()) note(sentence);
+  }
   if (!head_ || draft_weights == TileWeights::exact) return;
   Model& head = draft_model_ ? *draft_model_ : *target_model_;
   note(head.shortlist_output(*target_model_, threads, options_.progress));

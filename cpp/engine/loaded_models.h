@@ -61,6 +61,7 @@ class LoadedModels {
 
  private:
   Model::Options model_options() const;
+  void open_tile_cache();
   void load_target(const std::vector<GgufFile>& parts, int context);
   void place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
                         const std::vector<std::string>& devices, int context, int most_rows);
@@ -82,7 +83,8 @@ class LoadedModels {
   ResolvedDraft resolved_;
   std::vector<std::string> notes_;
   std::string placement_, places_;
-  std::uint64_t bytes_on_devices_ = 0;  // of what was placed so far
+  std::uint64_t bytes_on_devices_ = 0;     // of what was placed so far
+  std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
   std::unique_ptr<Context> target_;

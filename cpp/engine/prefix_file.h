@@ -1,5 +1,5 @@
 // A file with the KV caches of a prompt that was read, so that a later process need not read it again
-// (engine/checked_file.h). Its fields: the target's key, the draft's key, the tokens (i32), the target's cache, the
+// (cache/checked_file.h). Its fields: the target's key, the draft's key, the tokens (i32), the target's cache, the
 // draft's tokens in the cache (u64), the draft's cache. Caches are in llama.cpp's format, which checks little.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
-#include "engine/checked_file.h"
+#include "cache/checked_file.h"
 
 namespace specdec {
 

@@ -1,15 +1,10 @@
-// Prefixes in a folder, for later processes and for others of the same model: one file each (engine/prefix_file.h),
-// named after a hash of its keys and of its tokens.
-//
-// Several processes may use the folder at once: files appear under their name when they are complete, and a file that
-// another process removes meanwhile is a prefix that is not there. The total size is limited; the files that were not
-// used for the longest go first.
+// Prefixes in a folder (cache/bounded_folder.h), for later processes and for others of the same model: one file each
+// (engine/prefix_file.h), named after a hash of its keys and of its tokens.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -18,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/bounded_folder.h"
 #include "engine/prefix_file.h"
 
 namespace specdec {
@@ -42,14 +38,11 @@ class PrefixFolder {
   bool has_waiting() const;  // a prefix that is still to be written
 
  private:
-  std::filesystem::path path_of(const std::string& name) const { return std::filesystem::path(folder_) / name; }
   std::string name_of(const std::vector<Token>& tokens) const;
   void work();
   void write_now(const PrefixFile& prefix);
-  bool make_room(std::uint64_t bytes);
 
-  const std::string folder_;
-  const std::uint64_t most_bytes_;
+  const BoundedFolder folder_;
   const std::string target_key_, draft_key_, key_hash_;
   const Note note_;
   std::map<std::string, std::vector<Token>> prefixes_;

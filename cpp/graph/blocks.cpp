@@ -53,16 +53,21 @@ bool finds_best_rows(const ggml_tensor* weights) {
          weights->ne[2] == 1 && num_tiles(weights) >= least_tiles;
 }
 
+int tile_layout() { return blocks::tile_layout; }
+
 std::int64_t num_tiles(const ggml_tensor* weights) {
   return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2];
 }
 
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type) {
-  return static_cast<std::uint64_t>(blocks::tiles_bytes(*type_of(type), weights->ne[1], weights->ne[0]) *
-                                    weights->ne[2]);
+  return static_cast<std::uint64_t>(num_tiles(weights)) * bytes_of_tile(weights, type);
 }
 
-void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles) {
+std::uint64_t bytes_of_tile(const ggml_tensor* weights, int type) {
+  return static_cast<std::uint64_t>(blocks::tile_bytes(*type_of(type), weights->ne[0]));
+}
+
+void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* to) {
   const std::int64_t k = weights->ne[0], rows = weights->ne[1], per_matrix = num_tiles(weights) / weights->ne[2];
   const auto row_bytes = static_cast<std::int64_t>(ggml_row_size(static_cast<ggml_type>(type), k));
   const bool rounds = type != weights->type;
@@ -80,7 +85,7 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
       from = rounded.data();
     }
     blocks::write_tile(*type_of(type), static_cast<const std::uint8_t*>(from), row_bytes, static_cast<int>(count), k,
-                       tiles + tile * blocks::tile_bytes(*type_of(type), k));
+                       to + (tile - first) * blocks::tile_bytes(*type_of(type), k));
   }
 }
 

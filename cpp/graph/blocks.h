@@ -34,10 +34,12 @@ struct BlockTiles {
 };
 bool can_have_tiles(const ggml_tensor* weights,
                     int type);  // whether it can have a copy of this type; its views do without
+int tile_layout();              // tiles of another one are of no use
 std::int64_t num_tiles(const ggml_tensor* weights);
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
+std::uint64_t bytes_of_tile(const ggml_tensor* weights, int type);
 // Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.
-void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles);
+void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* to);
 bool finds_best_rows(const ggml_tensor* weights);               // whether signs save time
 void use_tiles(ggml_tensor* weights, const BlockTiles* tiles);  // from now on; kept by the caller
 const BlockTiles* tiles_of(const ggml_tensor* weights);         // or null

@@ -146,6 +146,9 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
       false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
   if (Q8Copy::is_needed(parts, offload_)) {
     copy_ = std::make_unique<Q8Copy>(parts, offload_, options.progress);
+  } else if (options.tile_cache != nullptr) {
+    tile_cache_ = options.tile_cache;
+    files_ = std::make_unique<ModelFiles>(parts);
   }
   if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
   Watch watch(options.progress, "loading", path_);
@@ -216,7 +219,8 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
                           const LoadProgressCallback& progress) {
   return copy_weights("the weights are not repacked, which makes passes of few tokens slower",
                       WeightTiles::bytes_of(get(), weights), memory_to_leave, progress, [&](const auto& tell) {
-                        tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell);
+                        tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell, tile_cache_.get(),
+                                                               files_.get());
                       });
 }
 

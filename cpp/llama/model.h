@@ -28,11 +28,12 @@ class Model {
     // true: weights are mapped; pages are read on first use and shared with other processes. false: weights are read
     // into private memory, in huge pages (huge_pages.h) if available.
     bool use_mmap = true;
-    Offload offload;                       // to devices of this machine, and to
-    std::vector<std::string> rpc_servers;  // "HOST:PORT", which come first
-    bool with_head = false;                // loads the drafting head, too, which the file must have (own_head.h)
-    bool is_head = false;                  // the file holds a drafting head and nothing else (head_file.h)
-    LoadProgressCallback progress;         // null: nobody watches
+    Offload offload;                        // to devices of this machine, and to
+    std::vector<std::string> rpc_servers;   // "HOST:PORT", which come first
+    bool with_head = false;                 // loads the drafting head, too, which the file must have (own_head.h)
+    bool is_head = false;                   // the file holds a drafting head and nothing else (head_file.h)
+    LoadProgressCallback progress;          // null: nobody watches
+    std::shared_ptr<TileCache> tile_cache;  // null: none
   };
 
   explicit Model(const std::string& path) : Model(GgufFile::read_parts(path), Options()) {}
@@ -92,6 +93,8 @@ class Model {
   bool head_rows_need_logits_ = false;
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
+  std::shared_ptr<TileCache> tile_cache_;  // null: none
+  std::unique_ptr<ModelFiles> files_;      // for it
   std::unique_ptr<WeightTiles> tiles_;
   std::unique_ptr<HeadOutput> head_output_;
   std::unique_ptr<BlockRows> block_rows_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/index.h"
 #include "base/parallel.h"
@@ -11,36 +13,56 @@
 
 namespace specdec {
 
+namespace {
+
+std::shared_ptr<std::uint8_t> huge_pages_of(std::uint64_t size) {
+  const auto bytes = static_cast<std::size_t>(size);
+  const auto unmap = [bytes](std::uint8_t* memory) {
+    if (memory != nullptr) unmap_huge_pages(memory, bytes);
+  };
+  std::shared_ptr<std::uint8_t> memory(static_cast<std::uint8_t*>(map_huge_pages(bytes)), unmap);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
 std::uint64_t TileMemory::bytes_of(const std::vector<TileCopy>& copies) {
   std::uint64_t bytes = 0;
   for (const TileCopy& copy : copies) bytes += tiles_bytes(copy.weights, copy.type);
   return bytes;
 }
 
+TileMemory::TileMemory(const std::vector<TileCopy>& copies, std::shared_ptr<const std::uint8_t> memory)
+    : memory_(std::move(memory)) {
+  const std::uint8_t* at = memory_.get();
+  for (const TileCopy& copy : copies) {
+    tiles_.push_back(at);
+    at += tiles_bytes(copy.weights, copy.type);
+  }
+}
+
 TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads,
                        const std::function<void(double)>& progress)
-    : memory_(nullptr, Unmap{bytes_of(copies)}) {
-  memory_.reset(static_cast<std::uint8_t*>(map_huge_pages(memory_.get_deleter().bytes)));
-  if (memory_ == nullptr) throw std::bad_alloc();
+    : TileMemory(copies, huge_pages_of(bytes_of(copies))) {
   struct Piece {
     std::size_t copy;
     std::int64_t first, last;  // tiles
   };
   constexpr std::int64_t tiles_at_once = 64;
   std::vector<Piece> pieces;
-  std::uint8_t* at = memory_.get();
-  for (const TileCopy& copy : copies) {
-    const std::int64_t count = num_tiles(copy.weights);
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const std::int64_t count = num_tiles(copies[i].weights);
     for (std::int64_t first = 0; first < count; first += tiles_at_once) {
-      pieces.push_back({tiles_.size(), first, std::min(count, first + tiles_at_once)});
+      pieces.push_back({i, first, std::min(count, first + tiles_at_once)});
     }
-    tiles_.push_back(at);
-    at += tiles_bytes(copy.weights, copy.type);
   }
   std::atomic<std::int64_t> num_done{0};
   const auto write = [&](std::int64_t i, int) {
     const Piece& piece = pieces[idx(i)];
-    write_tiles(copies[piece.copy].weights, copies[piece.copy].type, piece.first, piece.last, tiles_[piece.copy]);
+    const auto [weights, type] = copies[piece.copy];
+    auto* const tiles = const_cast<std::uint8_t*>(tiles_[piece.copy]);  // nobody reads them yet
+    write_tiles(weights, type, piece.first, piece.last, tiles + idx(piece.first) * bytes_of_tile(weights, type));
     ++num_done;
   };
   const auto tick = [&] {
@@ -50,6 +72,20 @@ TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads,
   progress(1.0);
 }
 
-void TileMemory::Unmap::operator()(std::uint8_t* memory) const { unmap_huge_pages(memory, bytes); }
+// One of each of a few matrices, and not the first, where a file that was written in part would be right.
+bool TileMemory::is_of(const std::vector<TileCopy>& copies) const {
+  constexpr std::size_t most_compared = 16;
+  const std::size_t step = (copies.size() + most_compared - 1) / most_compared;
+  std::vector<std::uint8_t> made;
+  for (std::size_t i = copies.size(); i-- > 0; i -= std::min(i, step - 1)) {
+    const auto [weights, type] = copies[i];
+    const std::int64_t count = num_tiles(weights), tile = count / 3 * 2;
+    const auto bytes = static_cast<std::size_t>(bytes_of_tile(weights, type));
+    made.resize(bytes);
+    write_tiles(weights, type, tile, tile + 1, made.data());
+    if (std::memcmp(made.data(), tiles_[i] + idx(tile) * bytes, bytes) != 0) return false;
+  }
+  return true;
+}
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// Copies of matrices in tiles (graph/blocks.h), in memory of their own.
+// Copies of matrices in tiles (graph/blocks.h), one after another in memory of their own.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,17 @@ class TileMemory {
   // Makes the copies on this many threads. progress(share done), at the end 1, is called on this thread; it may throw,
   // which ends it. Throws std::bad_alloc.
   TileMemory(const std::vector<TileCopy>& copies, int num_threads, const std::function<void(double)>& progress);
+  // Of these copies, made before.
+  TileMemory(const std::vector<TileCopy>& copies, std::shared_ptr<const std::uint8_t> memory);
 
   const std::uint8_t* tiles(std::size_t copy) const { return tiles_[copy]; }
+  const std::shared_ptr<const std::uint8_t>& memory() const { return memory_; }
+  // Makes a few of the tiles once more, and compares. Throws std::bad_alloc.
+  bool is_of(const std::vector<TileCopy>& copies) const;
 
  private:
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(std::uint8_t* memory) const;
-  };
-  std::unique_ptr<std::uint8_t, Unmap> memory_;
-  std::vector<std::uint8_t*> tiles_;
+  std::shared_ptr<const std::uint8_t> memory_;
+  std::vector<const std::uint8_t*> tiles_;
 };
 
 }  // namespace specdec

@@ -93,9 +93,13 @@ std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weight
 }
 
 WeightTiles::WeightTiles(const llama_model* model, TileWeights weights, int num_threads,
-                         const std::function<void(double)>& progress) {
+                         const std::function<void(double)>& progress, TileCache* cache, const ModelFiles* files) {
   const std::vector<TileCopy> copies = copies_of(model, weights);
-  memory_ = std::make_unique<TileMemory>(copies, num_threads, progress);
+  if (cache != nullptr) memory_ = cache->find(*files, copies, num_threads, progress);
+  if (memory_ == nullptr) {
+    memory_ = std::make_unique<TileMemory>(copies, num_threads, progress);
+    if (cache != nullptr) cache->keep(*files, copies, *memory_);
+  }
   tiles_.reserve(copies.size());
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const TileCopy& copy = copies[i];

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/blocks.h"
+#include "llama/tile_cache.h"
 #include "llama/tile_memory.h"
 
 struct llama_model;
@@ -31,9 +32,10 @@ class WeightTiles {
   static std::uint64_t bytes_of(const llama_model* model, TileWeights weights);
 
   // Makes the copies, of at least one matrix, and releases the pages of the mapped file. Lives longer than the model.
-  // Threads, progress and errors: TileMemory.
+  // Threads, progress and errors: TileMemory. cache: null, or where they may be from; files: of the model.
   WeightTiles(const llama_model* model, TileWeights weights, int num_threads,
-              const std::function<void(double)>& progress);
+              const std::function<void(double)>& progress, TileCache* cache = nullptr,
+              const ModelFiles* files = nullptr);
 
  private:
   std::unique_ptr<TileMemory> memory_;

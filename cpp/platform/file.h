@@ -43,6 +43,10 @@ class File {
   std::intptr_t handle_;  // the system's; -1: closed
 };
 
+// Another text after any change of the file, however small, and for another file: its size and the times and number
+// that the system keeps (Windows: its size and one time). Throws Error.
+std::string file_state(const std::string& path);
+
 // `from` becomes `to`, in place of an old one if there is any.
 void replace_file(const std::string& from, const std::string& to);
 

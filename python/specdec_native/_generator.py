@@ -90,6 +90,8 @@ class Generator:
     repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order
         of the kernels: a faster start and memory shared with other processes, slower passes, the same logits of the
         target. A RuntimeWarning tells where memory is short for it.
+    tile_cache: a folder that keeps the repacked weights, as large as the models' files, so that the next start maps
+        them instead of repacking (Linux); processes share them. "FOLDER:MIB" limits its size (default: 32768 MiB).
     draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are
         repacked, F16, BF16 and MXFP6 too if it has more than 64 MiB: a faster draft, and the target decides as before.
         "auto" does that unless it has less than 200 million weights besides the output matrix: then only floats are
@@ -141,6 +143,7 @@ class Generator:
         rpc: str | Sequence[str] = (),
         mmap: bool = True,
         repack: bool = True,
+        tile_cache: str | os.PathLike[str] | None = None,
         draft_weights: str = "auto",
         chat_template: str | None = None,
         json_tool_calls: str = "auto",
@@ -155,6 +158,7 @@ class Generator:
             draft, suffix = draft_of(draft)
         options = {name: value for name, value in locals().items() if name not in {"self", "progress"}}
         options["draft_corpus"] = "" if draft_corpus is None else draft_corpus
+        options["tile_cache"] = "" if tile_cache is None else tile_cache
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
             options |= {"target": bundled_target, "draft": bundled_draft if draft in (None, "auto") else draft}

@@ -62,6 +62,7 @@ GeneratorOptions changed_generator() {
   options.exact = false;
   options.use_mmap = false;
   options.repack = false;
+  options.tile_cache = "tiles:100";
   options.draft_weights = "file";
   options.suffix = false;
   options.auto_cache = false;
@@ -115,8 +116,8 @@ TEST(what_does_not_change_a_text) {
   for (const GeneratorOption& row : generator_options()) {
     if (!row.changes_texts) same.insert(row.name);
   }
-  CHECK(
-      (same == std::set<std::string>{"auto_cache", "n_threads", "n_batch", "mmap", "max_sequences", "max_queue_size"}));
+  CHECK((same == std::set<std::string>{"auto_cache", "n_threads", "n_batch", "mmap", "tile_cache", "max_sequences",
+                                       "max_queue_size"}));
 }
 
 TEST(requests_are_checked_by_the_table) {

@@ -227,7 +227,7 @@ TEST(tiles_give_the_same_bits) {
       CHECK(!can_have_tiles(matrix, w->type) && !can_have_tiles(x, x->type) && !can_have_tiles(x, GGML_TYPE_Q4_0));
       std::vector<std::uint8_t> tiles(tiles_bytes(w, w->type));
       write_tiles(w, w->type, 0, 4, tiles.data());
-      write_tiles(w, w->type, 4, num_tiles(w), tiles.data());
+      write_tiles(w, w->type, 4, num_tiles(w), tiles.data() + 4 * bytes_of_tile(w, w->type));
       const BlockTiles copy{w->type, tiles.data()};
       use_tiles(w, &copy);
       CHECK(numbers(of_view) == view_before);

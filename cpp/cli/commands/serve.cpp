@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cache/bounded_folder.h"
 #include "cli/hub_models.h"
 #include "cli/model_folder.h"
 #include "cli/options.h"
@@ -212,14 +213,9 @@ std::uint64_t memory_for_prefixes(int mib) {
 Generator::KeptPrefixes kept_prefixes(const ServeOptions& options) {
   Generator::KeptPrefixes kept;
   kept.memory_bytes = memory_for_prefixes(options.cache_mib);
-  kept.folder = options.cache_folder;
-  kept.folder_bytes = default_cache_mib << 20;
-  const std::size_t colon = kept.folder.rfind(':');
-  if (colon == std::string::npos || colon + 1 == kept.folder.size()) return kept;
-  const std::string size = kept.folder.substr(colon + 1);
-  if (size.find_first_not_of("0123456789") != std::string::npos || size.size() > 8) return kept;  // a part of the path
-  kept.folder_bytes = std::stoull(size) << 20;
-  kept.folder.resize(colon);
+  const FolderLimit limit = parse_folder_limit(options.cache_folder, default_cache_mib << 20);
+  kept.folder = limit.folder;
+  kept.folder_bytes = limit.most_bytes;
   return kept;
 }
 

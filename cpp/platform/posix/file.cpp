@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,6 +136,20 @@ bool File::try_lock() {
 void File::close() {
   // After an interruption it is closed, too: calling again might close another thread's file.
   if (::close(descriptor(std::exchange(handle_, -1))) != 0 && errno != EINTR) fail_write(path_);
+}
+
+// The second time cannot be set by programs, as `touch` sets the first.
+std::string file_state(const std::string& path) {
+  struct stat file;
+  if (uninterrupted([&] { return ::stat(path.c_str(), &file); }) != 0) fail_open(path);
+#ifdef __APPLE__
+  const timespec times[] = {file.st_mtimespec, file.st_ctimespec};
+#else
+  const timespec times[] = {file.st_mtim, file.st_ctim};
+#endif
+  std::string state = std::to_string(file.st_size) + " bytes, number " + std::to_string(file.st_ino);
+  for (const timespec& time : times) state += ", " + std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
+  return state;
 }
 
 void replace_file(const std::string& from, const std::string& to) {

@@ -1,6 +1,7 @@
 // platform/process.h on POSIX systems.
 #include "platform/process.h"
 
+#include <sched.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,6 +45,13 @@ void write_all(int file, const std::string& text) {
 }  // namespace
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(getpid()); }
+
+void run_this_thread_when_idle() noexcept {
+#ifdef SCHED_IDLE
+  const sched_param none = {};
+  sched_setscheduler(0, SCHED_IDLE, &none);  // 0: on Linux the thread, not the process
+#endif
+}
 
 int run_program(std::vector<std::string> command, const std::string& input) {
   std::vector<char*> arguments;

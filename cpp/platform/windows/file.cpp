@@ -128,6 +128,14 @@ void File::close() {
   if (CloseHandle(system_handle(std::exchange(handle_, -1))) == 0) fail_write(path_);
 }
 
+std::string file_state(const std::string& path) {
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(std::filesystem::u8path(path), error);
+  const auto size = error ? 0 : std::filesystem::file_size(std::filesystem::u8path(path), error);
+  if (error) fail_open(path);
+  return std::to_string(size) + " bytes, " + std::to_string(time.time_since_epoch().count());
+}
+
 void replace_file(const std::string& from, const std::string& to) {
   if (MoveFileExW(to_utf16(from).c_str(), to_utf16(to).c_str(), MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ==
       0)

@@ -35,6 +35,8 @@ void write_all(HANDLE to, const std::string& text) {
 
 std::uint64_t process_id() { return GetCurrentProcessId(); }
 
+void run_this_thread_when_idle() noexcept { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE); }
+
 int run_program(std::vector<std::string> command, const std::string& input) {
   std::string line;
   for (const std::string& word : command) line += (line.empty() ? "" : " ") + quoted(word);

@@ -23,6 +23,10 @@ namespace specdec::blocks {
 
 constexpr int tile_rows = 16;
 
+// To be raised when write_tile() writes other bytes, or round_rows() (draft_rounding.h) others for it: tiles on disk
+// are used by programs of the same layout (llama/tile_cache.h).
+constexpr int tile_layout = 1;
+
 static constexpr int low_bits(Type type) {
   return format_of(type).bits == 8 ? 8 : format_of(type).bits >= 4 ? 4 : format_of(type).bits >= 2 ? 2 : 1;
 }

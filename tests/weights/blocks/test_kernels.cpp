@@ -25,6 +25,7 @@ using Floats = std::vector<float>;
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr std::uint64_t recorded_hash = 0x283f28fe50b0a505u;
+constexpr std::uint64_t recorded_tiles = 0x3654a4470474dee0u;  // of layout 1
 
 std::size_t size(std::int64_t a, std::int64_t b = 1) {
   return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
@@ -407,7 +408,7 @@ TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
 // The same bits on every architecture, not only compared with this machine's scalar code: a hash of products of numbers
 // that need no library to make (64-bit congruential), written down once.
 TEST(products_have_the_recorded_bits) {
-  std::uint64_t state = 42, hash = 14695981039346656037u, hash_of_tiles = hash;
+  std::uint64_t state = 42, hash = 14695981039346656037u, hash_of_tiles = hash, tiles = hash;
   const auto next = [&] { return state = state * 6364136223846793005u + 1442695040888963407u; };
   for (const Type type : all_types()) {
     Weights w{type, 19, 512, row_bytes(type, 512), std::vector<std::uint8_t>(1 + size(19, row_bytes(type, 512))), {}};
@@ -424,9 +425,13 @@ TEST(products_have_the_recorded_bits) {
     for (auto& value : x) value = static_cast<float>(static_cast<std::int64_t>(next()) >> 40) * 0x1p-20f;
     for (const float value : multiply(tested(), w, x, n)) check::add_bits(hash, value);
     for (const float value : multiply(tested(), in_tiles(w), x, n)) check::add_bits(hash_of_tiles, value);
+    for (const std::uint8_t byte : in_tiles(w).tiles) tiles = (tiles ^ byte) * 0x100000001b3u;
   }
   if (hash != recorded_hash) std::printf("hash %#llx\n", static_cast<unsigned long long>(hash));
   CHECK(hash == recorded_hash && hash_of_tiles == recorded_hash);
+  // Tiles are kept on disk: with other bytes tile_layout must be raised.
+  if (tiles != recorded_tiles) std::printf("tiles %#llx\n", static_cast<unsigned long long>(tiles));
+  CHECK(tiles == recorded_tiles && tile_layout == 1);
 }
 
 KERNEL_TEST_MAIN()

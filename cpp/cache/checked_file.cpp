@@ -1,4 +1,4 @@
-#include "engine/checked_file.h"
+#include "cache/checked_file.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,0 +1,157 @@
+#include "llama/tile_cache.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "cache/checked_file.h"
+#include "ggml.h"
+#include "gguf/gguf_file.h"
+#include "graph/blocks.h"
+#include "llama/tile_file.h"
+#include "platform/huge_pages.h"
+#include "platform/memory.h"
+#include "platform/process.h"
+
+namespace specdec {
+namespace {
+
+// The first tokens of a text come before tiles are written: both need the memory's bandwidth.
+constexpr std::chrono::seconds first_tokens(2);
+// Smaller copies lie in the processor's caches, where the size of pages matters little.
+constexpr std::uint64_t cached_bytes = 64 << 20;
+constexpr std::size_t bytes_at_once = 16 * huge_page_bytes;
+
+std::string state_of(const std::vector<std::string>& paths) {
+  std::string state;
+  for (const std::string& path : paths) state += file_state(path) + "\n";
+  return state;
+}
+
+std::string hash_of(const std::string& text) {
+  ContentHash hash;
+  hash.add(text.data(), text.size());
+  return hash.text();
+}
+
+// What the bytes depend on besides the model's. They are the same for all instruction sets.
+std::string list_of(const std::vector<TileCopy>& copies) {
+  std::string list = "layout " + std::to_string(tile_layout()) + "\n";
+  for (const auto& [weights, type] : copies) {
+    list += std::string(weights->name) + " " + std::to_string(weights->type) + " " + std::to_string(type);
+    for (const std::int64_t size : weights->ne) list += " " + std::to_string(size);
+    list += "\n";
+  }
+  return list;
+}
+
+}  // namespace
+
+struct TileCache::Entry {
+  Entry(const ModelFiles& model, const std::vector<TileCopy>& copies)
+      : key(model.state() + list_of(copies)),
+        name(hash_of(model.state()) + "-" + hash_of(key) + ".tiles"),
+        bytes(static_cast<std::size_t>(TileMemory::bytes_of(copies))) {}
+
+  std::string key, name;
+  std::size_t bytes;
+};
+
+ModelFiles::ModelFiles(const std::vector<GgufFile>& parts) {
+  for (const GgufFile& part : parts) paths_.push_back(part.path);
+  state_ = state_of(paths_);
+}
+
+bool ModelFiles::are_unchanged() const { return state_of(paths_) == state_; }
+
+TileCache::TileCache(const FolderLimit& limit) : folder_(limit.folder, limit.most_bytes, ".tiles") {}
+
+TileCache::~TileCache() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_ending_ = true;
+  }
+  ending_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::vector<std::string> TileCache::take_notes() { return std::exchange(notes_, {}); }
+
+std::unique_ptr<TileMemory> TileCache::find(const ModelFiles& model, const std::vector<TileCopy>& copies,
+                                            int num_threads, const std::function<void(double)>& progress) {
+  const Entry entry(model, copies);
+  const std::string path = folder_.path_of(entry.name).string();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return nullptr;
+  try {
+    const std::shared_ptr<SharedMapping> mapping = map_tile_file(path, entry.key, entry.bytes, num_threads, progress);
+    if (mapping == nullptr || !model.are_unchanged()) return nullptr;
+    auto tiles = std::make_unique<TileMemory>(copies, std::shared_ptr<const std::uint8_t>(mapping, mapping->data()));
+    if (!tiles->is_of(copies)) throw UnusableFile(path + ": has tiles of another model");
+    folder_.mark_used(entry.name);
+    if (entry.bytes > cached_bytes && !mapping->is_in_huge_pages())
+      threads_.emplace_back([this, mapping, bytes = entry.bytes] { make_private(*mapping, bytes); });
+    return tiles;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    notes_.push_back(std::string("kept weights are repacked again: ") + error.what());
+    folder_.remove(entry.name);
+  } catch (const std::system_error&) {  // no thread
+  }
+  return nullptr;
+}
+
+// In the file's small pages passes take a tenth longer.
+void TileCache::make_private(const SharedMapping& tiles, std::size_t bytes) const {
+  for (std::size_t at = 0; at < bytes && !is_ending_; at += bytes_at_once) {
+    const std::size_t whole = std::min(bytes_at_once, bytes - at) / huge_page_bytes * huge_page_bytes;
+    if (whole > 0 && !tiles.make_private(at, whole)) return;
+  }
+}
+
+void TileCache::keep(const ModelFiles& model, const std::vector<TileCopy>& copies, const TileMemory& tiles) {
+  try {
+    if (!model.are_unchanged()) return;
+    Entry entry(model, copies);
+    if (!folder_.make_room(entry.bytes + huge_page_bytes)) {
+      notes_.push_back(folder_.path() + ": has no room for repacked weights of " + mebibytes(entry.bytes) +
+                       "; raise its limit, or free some of the disk");
+      return;
+    }
+    const std::string part = entry.name + ".part";
+    auto file = std::make_shared<std::optional<File>>(File::create_new(folder_.path_of(part).string()));
+    if (!file->has_value()) return;
+    try {
+      threads_.emplace_back([this, file, entry = std::move(entry), memory = tiles.memory()] {
+        write(std::move(**file), entry, memory.get());
+      });
+    } catch (...) {
+      folder_.remove(part);
+      throw;
+    }
+  } catch (const std::exception& error) {
+    notes_.push_back(std::string("repacked weights are not kept: ") + error.what());
+  }
+}
+
+void TileCache::write(File file, const Entry& entry, const std::uint8_t* tiles) {
+  run_this_thread_when_idle();
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ending_.wait_for(lock, first_tokens, [this] { return is_ending_.load(); });
+  }
+  const std::string part = entry.name + ".part";
+  try {
+    write_tile_file(file, entry.key, tiles, entry.bytes);
+    file.close();
+    replace_file(folder_.path_of(part).string(), folder_.path_of(entry.name).string());
+  } catch (const std::exception&) {  // a full disk
+    folder_.remove(part);
+  }
+}
+
+}  // namespace specdec
