@@ -100,6 +100,13 @@ def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
     assert texts[0] is not None and texts[0][1] == texts[1][1], "greedy text does not depend on the draft"
 
 
+def test_lines_break_at_blanks(specdec: pathlib.Path) -> None:
+    prose = "# A function that returns the largest of all numbers that stand in a list, or None if the list is empty"
+    with Terminal([specdec, "race", "-p", prose, "-n", "8", "-t", "1", "-l", "0-inf"], columns=80) as terminal:
+        rows = [line.split("│")[0].strip() for line in final_lines(terminal.read_all()[0])[2:-2]]
+    assert " ".join(rows).startswith(prose)
+
+
 def test_mxfp6_on_request(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [specdec, "race", *QUICK, "--mxfp6", "auto"]

@@ -47,7 +47,6 @@ class Line {
  public:
   Line(int width, bool color) : width_(width), color_(color) {}
 
-  bool has_room(int cells) const { return used_ + cells <= width_; }
   int used() const { return used_; }
   void put(const std::string& bytes, int cells, Style style) {
     if (color_ && style != style_) {
@@ -99,26 +98,41 @@ void ColumnText::add(std::string_view text, Style style) {
   }
 }
 
+int ColumnText::cells(const Glyph& glyph, int used, int width) {
+  return glyph.bytes == "\t" ? std::min(tab_stop - used % tab_stop, std::max(width - used, 1)) : glyph.width;
+}
+
+ColumnText::Row ColumnText::row(std::size_t begin, int width) const {
+  std::size_t after_blank = begin;  // in the last third of the row
+  int used = 0;
+  for (std::size_t at = begin; at < glyphs_.size(); ++at) {
+    const Glyph& glyph = glyphs_[at];
+    if (glyph.bytes == "\n") return {at, at + 1};
+    const int more = cells(glyph, used, width);
+    if (used + more > width) {
+      if (glyph.bytes == " ") return {at, at + 1};
+      const std::size_t end = after_blank > begin ? after_blank : at;
+      return {end, end};
+    }
+    used += more;
+    if (glyph.bytes == " " && used > width - width / 3) after_blank = at + 1;
+  }
+  return {glyphs_.size(), std::nullopt};
+}
+
 std::vector<std::string> ColumnText::lines(int width, bool color) const {
   std::vector<std::string> result;
-  Line line(width, color);
-  const auto next_line = [&] {
-    result.push_back(line.finish());
-    line = Line(width, color);
-  };
-  for (const Glyph& glyph : glyphs_) {
-    if (glyph.bytes == "\n") {
-      next_line();
-    } else if (glyph.bytes == "\t") {
-      if (!line.has_room(1)) next_line();
-      do line.put(" ", 1, glyph.style);
-      while (line.used() % tab_stop != 0 && line.has_room(1));
-    } else {
-      if (!line.has_room(glyph.width)) next_line();
-      line.put(glyph.bytes, glyph.width, glyph.style);
+  for (std::optional<std::size_t> begin = 0; begin;) {
+    const Row next = row(*begin, width);
+    Line line(width, color);
+    for (std::size_t at = *begin; at < next.end; ++at) {
+      const Glyph& glyph = glyphs_[at];
+      const int count = cells(glyph, line.used(), width);
+      line.put(glyph.bytes == "\t" ? std::string(idx(count), ' ') : glyph.bytes, count, glyph.style);
     }
+    result.push_back(line.finish());
+    begin = next.next;
   }
-  result.push_back(line.finish());
   return result;
 }
 

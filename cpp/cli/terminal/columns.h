@@ -2,6 +2,8 @@
 // tabs extend to the next tab stop, control characters are shown as escapes.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +22,8 @@ class ColumnText {
   // UTF-8, whole characters.
   void add(std::string_view text, Style style);
 
-  // Breaks lines after `width` cells (at least 2), not at words, because the text is usually code. Every line is padded
-  // to exactly that width and starts and ends its own colours.
+  // Breaks lines after `width` cells (at least 2): at a blank if there is one in the last third, which suits prose and
+  // code. Every line is padded to exactly that width and starts and ends its own colours.
   std::vector<std::string> lines(int width, bool color) const;
 
  private:
@@ -30,6 +32,13 @@ class ColumnText {
     int width;
     Style style;
   };
+  struct Row {
+    std::size_t end;                  // of its glyphs
+    std::optional<std::size_t> next;  // where the next one begins; none: this is the last one
+  };
+  static int cells(const Glyph& glyph, int used, int width);  // behind `used` cells of a row
+  Row row(std::size_t begin, int width) const;
+
   std::vector<Glyph> glyphs_;
 };
 
