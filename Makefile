@@ -15,7 +15,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo test test-real test-gpu lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
+.PHONY: all build program demo vulkan test test-real test-gpu lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -78,16 +78,18 @@ test-real: build $(VENV)/.test
 	$(VENV)/bin/python -m bench.common.real_models --to "$(REAL_MODELS)"
 	SPECDEC_REAL_MODELS="$(REAL_MODELS)" $(VENV)/bin/python -m pytest -v tests/real
 
-# The module for Vulkan, and the tests on a device: the first GPU, or Mesa's software device where there is none (DEVICE=Vulkan1: that one).
-# Needs apt install glslc libvulkan-dev mesa-vulkan-drivers; newer headers are downloaded.
+# The module for GPUs with Vulkan, next to the program. Needs apt install glslc libvulkan-dev; newer headers are downloaded.
 VULKAN := .cache/vulkan
 $(VULKAN)/.ready: release/vulkan_headers.sh
 	rm -rf $(@D)
 	release/vulkan_headers.sh $(@D) && touch $@
-test-gpu: $(BUILD)/build.ninja $(VENV)/.test $(VULKAN)/.ready
-	@for tool in glslc ld; do which $$tool > /dev/null || { echo "$$tool is missing: apt install glslc libvulkan-dev mesa-vulkan-drivers"; exit 1; }; done
+vulkan: $(BUILD)/build.ninja $(VULKAN)/.ready
+	@for tool in glslc ld; do which $$tool > /dev/null || { echo "$$tool is missing: apt install glslc libvulkan-dev"; exit 1; }; done
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_VULKAN=ON -DSPECDEC_VULKAN_SDK=$(CURDIR)/$(VULKAN)
 	@cmake --build $(BUILD)
+
+# The tests on a device: the first GPU, or Mesa's software device (apt install mesa-vulkan-drivers) where there is none; DEVICE=Vulkan1: that one.
+test-gpu: vulkan $(VENV)/.test
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) $(VENV)/bin/python -m pytest -v tests/gpu
 
 lint: $(VENV)/.test

@@ -45,7 +45,9 @@ function(specdec_device_module backend)
     add_custom_command(OUTPUT "${copy}" DEPENDS "${built}" COMMAND "${CMAKE_COMMAND}" -E copy "${built}" "${copy}" VERBATIM)
   endforeach()
   add_custom_target(specdec-${backend} ALL DEPENDS ${copies})
-  install(PROGRAMS "${built}" DESTINATION . COMPONENT python)
+  if(SKBUILD)  # where both the program and the extension look
+    install(PROGRAMS "${built}" DESTINATION "${SKBUILD_DATA_DIR}/lib/specdec" COMPONENT python)
+  endif()
 endfunction()
 
 if(SPECDEC_VULKAN)

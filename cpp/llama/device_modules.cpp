@@ -21,10 +21,28 @@ namespace fs = std::filesystem;
 
 constexpr const char* backends[] = {"cuda", "vulkan", "metal"};
 
+// The prefix P of P/bin/specdec and of P/lib/python3.11/site-packages/specdec_native/_core.so; empty if the file is not
+// installed. Other folders above a file may be anybody's (/tmp).
+fs::path prefix_of(const fs::path& file) {
+  const fs::path folder = file.parent_path(), parent = folder.parent_path();
+  const auto is_called = [](const fs::path& place, const char* name) {
+    return lower_case(place.filename().u8string()) == name;
+  };
+  if (is_called(folder, "bin") || is_called(folder, "scripts")) return parent;
+  if (!is_called(parent, "site-packages") && !is_called(parent, "dist-packages")) return {};
+  for (fs::path above = parent.parent_path(); above.has_relative_path(); above = above.parent_path()) {
+    if (is_called(above, "lib")) return above.parent_path();
+  }
+  return {};
+}
+
 std::vector<fs::path> folders() {
   if (const char* named = std::getenv("SPECDEC_DEVICE_MODULES"); named != nullptr && *named != '\0') return {named};
-  std::vector<fs::path> found = {executable_path().parent_path()};
-  if (const fs::path folder = code_path().parent_path(); folder != found.front()) found.push_back(folder);
+  std::vector<fs::path> found;
+  for (const fs::path& file : {executable_path(), code_path()}) {
+    found.push_back(file.parent_path());
+    if (const fs::path prefix = prefix_of(file); !prefix.empty()) found.push_back(prefix / "lib" / "specdec");
+  }
   return found;
 }
 

@@ -14,8 +14,8 @@ struct DeviceModules {
   std::vector<std::string> problems;          // of files that could not be used, a sentence each
 };
 
-// Loads the modules that are next to the program or the Python extension, or in the folder that the environment
-// variable SPECDEC_DEVICE_MODULES names; once.
+// Loads the modules that are next to the program or the Python extension, in lib/specdec of the prefix where these are
+// installed, or in the folder that the environment variable SPECDEC_DEVICE_MODULES names; once.
 const DeviceModules& device_modules();
 
 }  // namespace specdec

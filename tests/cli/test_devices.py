@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -32,6 +33,32 @@ def test_a_file_that_is_no_module(specdec: pathlib.Path, tmp_path: pathlib.Path)
     made = ended(specdec, tmp_path, "-p", "import os", "-n", "2", "-t", "1", "-ngl", "all")
     assert made.returncode == 0 and made.stdout
     assert made.stderr.count("n_gpu_layers (-ngl) has no effect: no device: ") == 1 and "\x1b" not in made.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "module", "is_found"),
+    [
+        ("bin/specdec", "bin", True),
+        ("bin/specdec", "lib/specdec", True),
+        ("specdec", "lib/specdec", False),
+        ("other/specdec", "lib/specdec", False),
+    ],
+)
+def test_where_modules_are_looked_for(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, place: str, module: str, is_found: bool
+) -> None:
+    """Next to the program, and in lib/specdec of the prefix that it is installed in; not in a folder above it that may
+    be anybody's."""
+    program = tmp_path / place
+    program.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(specdec, program)
+    (tmp_path / module).mkdir(parents=True, exist_ok=True)
+    (tmp_path / module / "specdec-vulkan.so").write_bytes(b"no module")
+    environment = {key: value for key, value in os.environ.items() if key != "SPECDEC_DEVICE_MODULES"}
+    listed = subprocess.run(
+        [program, "generate", "--list-devices"], env=environment, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert (f"{module}/specdec-vulkan.so: the system cannot load it" in listed) == is_found, listed
 
 
 def test_an_unknown_device(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
