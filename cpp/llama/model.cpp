@@ -150,7 +150,10 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     tile_cache_ = options.tile_cache;
     files_ = std::make_unique<ModelFiles>(parts);
   }
-  if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
+  // With kept tiles little of the file is read: the rest would be read for nothing.
+  const bool is_kept = files_ != nullptr && offload_.num_layers == 0 && tile_cache_->has_tiles_of(*files_);
+  if (options.use_mmap && is_kept) params.load_mode = LLAMA_LOAD_MODE_MMAP;
+  else if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
   Watch watch(options.progress, "loading", path_);
   params.progress_callback = [](float share, void* watching) {
     return static_cast<Watch*>(watching)->tell(static_cast<double>(share));

@@ -48,12 +48,14 @@ std::string list_of(const std::vector<TileCopy>& copies) {
   return list;
 }
 
+std::string prefix_of(const ModelFiles& model) { return hash_of(model.state()) + "-"; }
+
 }  // namespace
 
 struct TileCache::Entry {
   Entry(const ModelFiles& model, const std::vector<TileCopy>& copies)
       : key(model.state() + list_of(copies)),
-        name(hash_of(model.state()) + "-" + hash_of(key) + ".tiles"),
+        name(prefix_of(model) + hash_of(key) + ".tiles"),
         bytes(static_cast<std::size_t>(TileMemory::bytes_of(copies))) {}
 
   std::string key, name;
@@ -79,6 +81,14 @@ TileCache::~TileCache() {
 }
 
 std::vector<std::string> TileCache::take_notes() { return std::exchange(notes_, {}); }
+
+bool TileCache::has_tiles_of(const ModelFiles& model) const {
+  const std::string prefix = prefix_of(model);
+  const std::vector<BoundedFolder::File> files = folder_.files();
+  return std::any_of(files.begin(), files.end(), [&](const BoundedFolder::File& file) {
+    return file.path.filename().string().rfind(prefix, 0) == 0;
+  });
+}
 
 std::unique_ptr<TileMemory> TileCache::find(const ModelFiles& model, const std::vector<TileCopy>& copies,
                                             int num_threads, const std::function<void(double)>& progress) {

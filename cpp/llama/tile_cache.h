@@ -45,6 +45,7 @@ class TileCache {
   TileCache(const TileCache&) = delete;
   TileCache& operator=(const TileCache&) = delete;
 
+  bool has_tiles_of(const ModelFiles& model) const;  // of any copies
   // Null: there are none that can be used. Threads, progress and errors: TileMemory.
   std::unique_ptr<TileMemory> find(const ModelFiles& model, const std::vector<TileCopy>& copies, int num_threads,
                                    const std::function<void(double)>& progress);

@@ -131,6 +131,29 @@ def test_a_later_run_maps_them(runs: Runs, model: pathlib.Path, expected: list[A
     assert Entry.read(runs.entries()[0]).content() == runs.entries()[0].read_bytes()  # this test knows the format
 
 
+def test_the_file_of_the_model_is_hardly_read(runs: Runs, tmp_path: pathlib.Path) -> None:
+    """Memory at its highest: once the tiles, not these and the file that they were made of."""
+    shape = dataclasses.replace(Shape(), width=256, ffn=192 * 256, head=64)
+    model = make("llama", shape=shape).write(tmp_path / "large.gguf", GgmlType.Q4_K)
+
+    script = f"""if True:
+        import specdec_native as sd
+        options = dict(num_draft_tokens=0, n_threads=1, n_ctx=128, tile_cache={str(runs.folder)!r})
+        with sd.Generator({str(model)!r}, **options) as generator:
+            print(generator.generate("abc", max_tokens=20, temperature=0).tokens)
+            print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")))
+    """
+
+    def run() -> tuple[str, int]:
+        """Its tokens, and its memory in KiB."""
+        result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+        tokens, memory = result.stdout.splitlines()[:2]
+        return tokens, int(memory.split()[1])
+
+    (tokens, repacked), (same, kept) = run(), run()
+    assert tokens == same and kept < repacked - 0.5 * model.stat().st_size / 1024
+
+
 def test_the_products_read_the_file(runs: Runs, model: pathlib.Path, expected: list[Any]) -> None:
     """Negative control: other tiles with right hashes, in places that are not compared, give another text."""
     runs.run(model)
