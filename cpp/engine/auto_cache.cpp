@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr char magic[] = "SDAUTOKN";
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t most_files = 200, most_passes = 63, most_rows = 24;
 
 std::string cache_folder() {
@@ -101,8 +101,12 @@ std::optional<AutoKnowledge> AutoCache::read() const noexcept {
     CheckedFileReader file(path_, magic, version, "what \"auto\" has learnt");
     if (file.field() != key_) return std::nullopt;
     const Json json = Json::parse(file.field());
-    return AutoKnowledge{costs_of(json.at("target")), costs_of(json.at("draft")), drafts_of(json.at("model")),
-                         drafts_of(json.at("text")), number(json.at("proposing"), 0.0, 1.0)};
+    return AutoKnowledge{costs_of(json.at("target")),
+                         costs_of(json.at("draft")),
+                         drafts_of(json.at("model")),
+                         drafts_of(json.at("text")),
+                         number(json.at("proposing"), 0.0, 1.0),
+                         number(json.at("budget"), 0.0, 1e6)};
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -112,11 +116,9 @@ void AutoCache::write(const AutoKnowledge& knowledge) const noexcept {
   if (folder_.empty()) return;
   try {
     fs::create_directories(folder_);
-    const Json json = {{"target", to_json(knowledge.target)},
-                       {"draft", to_json(knowledge.draft)},
-                       {"model", to_json(knowledge.model)},
-                       {"text", to_json(knowledge.text)},
-                       {"proposing", knowledge.proposing}};
+    const Json json = {{"target", to_json(knowledge.target)}, {"draft", to_json(knowledge.draft)},
+                       {"model", to_json(knowledge.model)},   {"text", to_json(knowledge.text)},
+                       {"proposing", knowledge.proposing},    {"budget", knowledge.budget}};
     CheckedFileWriter file(path_, magic, version);
     file.field(key_);
     file.field(json.dump());

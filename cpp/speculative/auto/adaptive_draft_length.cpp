@@ -105,6 +105,7 @@ std::optional<AutoKnowledge> AdaptiveDraftLength::knowledge() const {
   known.model.rate = rate(recent_[by_model]);
   known.text.rate = rate(recent_[by_copying]);
   known.proposing = proposing_.mean;
+  known.budget = std::max(0.0, budget_) / plain_seconds();
   return known;
 }
 
@@ -118,6 +119,8 @@ void AdaptiveDraftLength::begin_with(const AutoKnowledge& known) {
   if (known.model.rate > 0.0) recent_[by_model] = {options_.recent_between_runs * known.model.rate, seconds, seconds};
   if (known.text.rate > 0.0) recent_[by_copying] = {options_.recent_between_runs * known.text.rate, seconds, seconds};
   has_model_ = !known.draft.passes.empty();
+  budget_ = known.budget * plain_seconds();
+  is_known_ = true;
   seconds_run_ = options_.warm_after;
 }
 
@@ -407,6 +410,10 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   if (std::exchange(is_first_, false)) return;
   seconds_run_ += seconds;
   const bool is_change = num_scored != target_costs_.latest();
+  // Other programs slowed an earlier process down. A draft's short passes suffer most, so theirs are measured again.
+  if (std::exchange(is_known_, false) &&
+      options_.busy_before * (seconds - propose_seconds) < target_costs_.seconds(num_scored))
+    draft_costs_ = PassCosts(options_.costs);
   target_costs_.record(num_scored, seconds - propose_seconds);
   model_.forget();
   text_.forget();

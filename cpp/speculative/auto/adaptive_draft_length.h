@@ -135,9 +135,10 @@ class AdaptiveDraftLength final : public DraftLength {
   Acceptance predicted_;        // never learns: a prediction's copies come with the probability itself (prediction.h)
   Share predicting_{0.0, 1.0};  // share of the latest copies that were a prediction's
   bool has_model_ = false, fills_blocks_ = false;
-  Share proposing_;       // share of requests for which the proposer had something to propose
-  double budget_ = 0.0;   // seconds that trials may cost
-  bool is_first_ = true;  // the first cycle has not ended yet
+  Share proposing_;        // share of requests for which the proposer had something to propose
+  double budget_ = 0.0;    // seconds that trials may cost
+  bool is_first_ = true;   // the first cycle has not ended yet
+  bool is_known_ = false;  // costs are an earlier process's, and no cycle has been measured yet
   double seconds_run_ = 0.0;
   double reading_ = 0.0;         // seconds per token that a draft model reads of a long text; 0: unknown
   double reading_budget_ = 0.0;  // seconds that reading may cost where it does not seem to pay

@@ -27,6 +27,7 @@ struct AutoKnowledge {
   Costs target, draft;
   Drafts model, text;
   double proposing = 1.0;  // share of cycles with something to propose
+  double budget = 0.0;     // of trials, saved up over short runs: in plain cycles
 };
 
 }  // namespace specdec

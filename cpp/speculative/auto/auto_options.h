@@ -47,7 +47,8 @@ struct AutoOptions {
   double other_kind =
       0.05;  // weight of the cycles without copies in the rate of those with copies, and the other way round
   double recent_between_runs = 5.0;  // cycles that the rate of an earlier process counts as
-  int plan_lasts = 16;               // plain cycles; for tiny models, making a plan takes as long as a cycle
+  double busy_before = 1.6;  // an earlier process whose passes took so many times as long ran among other programs
+  int plan_lasts = 16;       // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 
 }  // namespace specdec

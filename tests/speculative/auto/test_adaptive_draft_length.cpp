@@ -204,6 +204,31 @@ TEST(what_was_learnt_serves_the_next_process) {
   }
 }
 
+// A run among other programs: their threads keep a draft's many short passes waiting most. Later runs have the machine
+// for themselves, and each knows what the one before has learnt.
+TEST(what_a_busy_machine_taught_is_unlearnt) {
+  for (const double slowdown : {1.2, 2.0, 4.0}) {
+    const World now = world_of(smooth, 0.3, blind(0.9));
+    World busy = slower(now, slowdown);
+    busy.draft_pass = [pass = now.draft_pass](int rows) { return 15.0 * pass(rows); };
+    busy.noise = 0.5;
+    AdaptiveDraftLength earlier;
+    Machine(earlier, 7).cycles(busy, 300);
+    AutoKnowledge known = *earlier.knowledge();
+    std::printf("a machine %.1f times as slow: ", slowdown);
+    double last = 0.0;
+    for (std::uint64_t run = 0; run < 8; ++run) {
+      AdaptiveDraftLength rule;
+      rule.begin_with(known);
+      last = Machine(rule, run).text(now, 128).rate() / now.best_fixed();
+      known = *rule.knowledge();
+      std::printf(" %.2f", last);
+    }
+    std::printf(" of the best fixed K, plain %.2f\n", now.plain() / now.best_fixed());
+    CHECK(last > 0.9);
+  }
+}
+
 // Whether there is a draft model decides whose acceptance a cycle is planned with; it is known from the start.
 TEST(what_was_learnt_of_a_model_plans_the_first_cycle) {
   AdaptiveDraftLength earlier, rule;
