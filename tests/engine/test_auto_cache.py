@@ -93,7 +93,7 @@ def test_a_damaged_file_is_replaced(runs: Runs, damage: str) -> None:
     file.write_bytes(damaged)
     runs.run(*PROMPT, "-n", 100)
     assert runs.files() == [file] and file.read_bytes() != damaged
-    assert file.read_bytes().startswith(b"SDAUTOKN\x01")
+    assert file.read_bytes().startswith(b"SDAUTOKN\x02")
 
 
 def test_a_folder_that_cannot_be_written(runs: Runs) -> None:
