@@ -24,7 +24,8 @@ constexpr const char* backends[] = {"cuda", "vulkan", "metal"};
 // The prefix P of P/bin/specdec and of P/lib/python3.11/site-packages/specdec_native/_core.so; empty if the file is not
 // installed. Other folders above a file may be anybody's (/tmp).
 fs::path prefix_of(const fs::path& file) {
-  const fs::path folder = file.parent_path(), parent = folder.parent_path();
+  const fs::path folder = file.parent_path();
+  fs::path parent = folder.parent_path();
   const auto is_called = [](const fs::path& place, const char* name) {
     return lower_case(place.filename().u8string()) == name;
   };

@@ -410,6 +410,8 @@ def test_answers_are_broken_between_words(specdec: pathlib.Path, tmp_path: pathl
         chat.terminal.resize(30)
         seen = len(chat.terminal.text)
         chat.say("go")
+        # The prompt may have been drawn again for the new width before the answer.
+        chat.terminal.read_until(lambda text: text[seen:].count("```") == 2 and ready(text))
         lines = rows(chat.terminal.text[seen:])
     start = lines.index("one three seventeen thousands")
     assert lines[start : start + 6] == [
