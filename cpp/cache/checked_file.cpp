@@ -68,6 +68,12 @@ std::string ContentHash::text() const {
   return text;
 }
 
+std::string content_hash(const void* data, std::size_t bytes) {
+  ContentHash hash;
+  hash.add(data, bytes);
+  return hash.text();
+}
+
 CheckedFileWriter::CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version)
     : path_(path), temporary_(path + ".part" + std::to_string(process_id())), file_(File::create(temporary_.string())) {
   put(magic, magic_bytes);
@@ -110,9 +116,7 @@ CheckedFileReader::CheckedFileReader(const std::string& path, const char* magic,
   std::memcpy(&found, content_.data() + magic_bytes, sizeof found);
   if (found != version) throw UnusableFile(path + ": was written by another version of specdec");
   end_ = content_.size() - hash_bytes;
-  ContentHash hash;
-  hash.add(content_.data(), end_);
-  if (content_.compare(end_, hash_bytes, hash.text()) != 0) fail();
+  if (content_.compare(end_, hash_bytes, content_hash(content_.data(), end_)) != 0) fail();
   at_ = start;
 }
 

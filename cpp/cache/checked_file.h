@@ -36,6 +36,8 @@ class ContentHash {
   std::uint64_t num_bytes_ = 0;
 };
 
+std::string content_hash(const void* data, std::size_t bytes);  // of one piece
+
 // A file that is damaged, or of another kind, version, model or options: to be rebuilt.
 class UnusableFile : public Error {
   using Error::Error;

@@ -36,12 +36,6 @@ const std::set<std::string> bounds = {"minimum", "maximum", "exclusiveMinimum",
 
 bool excludes_nothing(const Json& value) { return value == false || value == 0 || value == Json::object(); }
 
-std::string escaped(const std::string& name) {  // RFC 6901
-  std::string text;
-  for (const char c : name) text += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  return text;
-}
-
 void collect(const Json& schema, const std::string& place, int depth, std::vector<std::string>& places) {
   if (!schema.is_object() || depth > max_depth) return;
   const bool is_number = schema.value("type", Json()) == "number";
@@ -53,7 +47,8 @@ void collect(const Json& schema, const std::string& place, int depth, std::vecto
       places.push_back(at);
     } else if (name == "properties" || name == "$defs" || name == "definitions") {
       if (!value.is_object()) continue;
-      for (const auto& [key, one] : value.items()) collect(one, at + "/" + escaped(key), depth + 1, places);
+      for (const auto& [key, one] : value.items())
+        collect(one, at + (Json::json_pointer() / key).to_string(), depth + 1, places);
     } else if (name == "anyOf" || name == "oneOf" || name == "allOf" || name == "prefixItems") {
       for (std::size_t i = 0; value.is_array() && i < value.size(); ++i)
         collect(value[i], at + "/" + std::to_string(i), depth + 1, places);

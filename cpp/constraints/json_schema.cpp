@@ -114,13 +114,6 @@ int num_objects(const Json& value) {
   return count;
 }
 
-std::string escaped(std::string name) {  // RFC 6901
-  for (const auto& [character, escape] : {std::pair("~", "~0"), std::pair("/", "~1")}) {
-    for (std::size_t at = 0; (at = name.find(character, at)) != std::string::npos; at += 2) name.replace(at, 1, escape);
-  }
-  return name;
-}
-
 // Whether all values that the other keywords allow satisfy this one, which is not enforced.
 bool is_always_satisfied(const Json& schema, const std::string& name, const Json& value) {
   const auto count_of = [&](const char* list) { return schema.contains(list) ? schema.at(list).size() : 0; };
@@ -242,7 +235,7 @@ class Checker {
   void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
     for (const auto& [name, value] : schema.items()) {
       if (keywords.count(name) != 0 || is_annotation(name) || is_always_satisfied(schema, name, value)) continue;
-      unsupported(pointer + "/" + escaped(name), where);
+      unsupported(pointer + (Json::json_pointer() / name).to_string(), where);
     }
   }
 
@@ -399,7 +392,7 @@ class Checker {
     if (!schema.at(name).is_object()) fail(place, "must be an object");
     Json out = Json::object();
     for (const auto& [key, member] : schema.at(name).items())
-      out[key] = checked(member, place + "/" + escaped(key), depth + 1);
+      out[key] = checked(member, place + (Json::json_pointer() / key).to_string(), depth + 1);
     return out;
   }
 

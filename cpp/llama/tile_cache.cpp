@@ -31,11 +31,7 @@ std::string state_of(const std::vector<std::string>& paths) {
   return state;
 }
 
-std::string hash_of(const std::string& text) {
-  ContentHash hash;
-  hash.add(text.data(), text.size());
-  return hash.text();
-}
+std::string hash_of(const std::string& text) { return content_hash(text.data(), text.size()); }
 
 // What the bytes depend on besides the model's. They are the same for all instruction sets.
 std::string list_of(const std::vector<TileCopy>& copies) {

@@ -21,12 +21,6 @@ std::int64_t num_pieces(std::size_t bytes) {
   return static_cast<std::int64_t>((bytes + piece_bytes - 1) / piece_bytes);
 }
 
-std::string hash_of(const void* data, std::size_t bytes) {
-  ContentHash hash;
-  hash.add(data, bytes);
-  return hash.text();
-}
-
 std::string number(std::uint64_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
 // All before the hashes: what must be the same.
@@ -45,10 +39,10 @@ void write_tile_file(File& file, const std::string& key, const std::uint8_t* til
   if (header_bytes(header, bytes) > tiles_at) throw Error("the tiles are too many for a file");
   for (std::size_t at = 0; at < bytes; at += piece_bytes) {
     const std::size_t count = std::min(piece_bytes, bytes - at);
-    header += hash_of(tiles + at, count);
+    header += content_hash(tiles + at, count);
     file.write(tiles_at + at, tiles + at, count);
   }
-  header += hash_of(header.data(), header.size());
+  header += content_hash(header.data(), header.size());
   file.write(0, header.data(), header.size());
 }
 
@@ -64,7 +58,7 @@ std::unique_ptr<SharedMapping> map_tile_file(const std::string& path, const std:
   }
   if (header.compare(0, start.size(), start) != 0) throw UnusableFile(path + ": is of another model or version");
   const std::size_t end = header.size() - hash_bytes;
-  if (header.compare(end, hash_bytes, hash_of(header.data(), end)) != 0) fail();
+  if (header.compare(end, hash_bytes, content_hash(header.data(), end)) != 0) fail();
   std::error_code error;
   if (std::filesystem::file_size(path, error) != tiles_at + bytes || error) fail();
   std::unique_ptr<SharedMapping> mapping = SharedMapping::of(path, tiles_at, bytes);
@@ -74,7 +68,7 @@ std::unique_ptr<SharedMapping> map_tile_file(const std::string& path, const std:
   const auto check = [&](std::int64_t i, int) {
     const std::size_t at = idx(i) * piece_bytes, size = std::min(piece_bytes, bytes - at);
     if (!mapping->populate(at, size)) throw UnusableFile(path + ": cannot be read; check the disk");
-    const std::string hash = hash_of(mapping->data() + at, size);
+    const std::string hash = content_hash(mapping->data() + at, size);
     if (header.compare(start.size() + idx(i) * hash_bytes, hash_bytes, hash) != 0) fail();
     ++num_done;
   };
