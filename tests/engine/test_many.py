@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
+from tests import threads
 from tests.models.mxfp6_files import quantize
 from tests.models.tiny_models import TRANSFORMERS, Shape, make, random_tokens
 
@@ -364,16 +365,12 @@ def test_memory_is_checked_before_it_is_taken() -> None:
         sd.Generator(max_sequences=0)
 
 
+@threads.none_left()
 def test_no_thread_is_left_behind() -> None:
-    def threads() -> tuple[int, int]:  # of the system, of Python: tqdm and others may have one already
-        return len(list(pathlib.Path("/proc/self/task").iterdir())), threading.active_count()
-
-    before = threads()
     for _ in range(3):
         gen = sd.Generator(max_sequences=2, n_threads=2)
         gen.generate_many(PROMPTS[:3], max_tokens=4)
         del gen
-    assert threads() == before
 
 
 def test_ctrl_c_ends_all_and_the_generator_goes_on(alone: sd.Generator, many: sd.Generator) -> None:

@@ -8,6 +8,7 @@ import pathlib
 import random
 
 import pytest
+from tests import threads
 
 import specdec_native as sd
 
@@ -46,10 +47,6 @@ def allocated_bytes() -> int | None:
     return int(info.uordblks + info.hblkhd)
 
 
-def num_threads() -> int:
-    return len(list(pathlib.Path("/proc/self/task").iterdir()))
-
-
 def make_requests(prompts: list[str], rng: random.Random) -> list[sd.Request]:
     """Greedy, invariant with the adaptive length, and seeded sampling with fixed lengths; prompts that share
     beginnings."""
@@ -69,11 +66,11 @@ def make_requests(prompts: list[str], rng: random.Random) -> list[sd.Request]:
 
 
 @pytest.mark.parametrize("suffix", [False, True])
+@threads.none_left()
 def test_soak(target_path: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str], suffix: bool) -> None:
     rng = random.Random(1)
     requests = make_requests(library_prompts, rng)
     cancelled_after = {index: rng.randint(1, 10) for index in rng.sample(range(NUM_REQUESTS), 100)}
-    threads = num_threads()
     gen = sd.Generator(target_path, draft_path, suffix=suffix, n_threads=2, n_ctx=256, max_sequences=8)
 
     memory: list[int] = []  # allocated after each round; malloc's caches fill during the first
@@ -102,5 +99,3 @@ def test_soak(target_path: pathlib.Path, draft_path: pathlib.Path, library_promp
     for index, request in enumerate(requests):
         alone = one.generate(**request).tokens
         assert texts[index] == (alone[: cancelled_after[index]] if index in cut else alone), request
-    del gen, one, events
-    assert num_threads() == threads

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests import threads
 
 import specdec_native as sd
 
@@ -181,8 +182,8 @@ def test_the_queue_is_bounded() -> None:
         assert len(gen.submit("b", max_tokens=4).result().tokens) == 4
 
 
+@threads.none_left()
 def test_closing_ends_every_request_and_joins() -> None:
-    before = threading.active_count()
     gen = roomy(max_sequences=2, n_threads=1)
     handles = [gen.submit(LONG, **ENDLESS) for _ in range(5)]
     readers = [threading.Thread(target=list, args=(handle,)) for handle in handles]
@@ -191,7 +192,6 @@ def test_closing_ends_every_request_and_joins() -> None:
     gen.close()
     for reader in readers:
         reader.join(timeout=20)
-    assert threading.active_count() == before
     for handle in handles:
         with pytest.raises(sd.Cancelled, match="closed"):
             handle.result()
