@@ -46,6 +46,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       hidden_row_reader_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
+  scheduler_.set_slot_states(&states_);
   Executor::Options run;
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;

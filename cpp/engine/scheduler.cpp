@@ -217,37 +217,56 @@ void Scheduler::run_cycle() {
 }
 
 // If requests have ended and none is waiting, moves the others to adjacent slots: a pass over adjacent slots is the
-// fastest.
+// fastest. What an idle slot caches makes room for them: it goes to an empty slot, or else where the request comes from.
 void Scheduler::close_gaps() {
   const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
   for (auto gap = idx(first - slots_.begin()); gap < slots_.size(); ++gap) {
     if (is_active(slots_[gap])) continue;
-    const auto last = std::find_if(slots_.rbegin(), slots_.rend(), is_active);
-    const auto slot = idx(slots_.rend() - last) - 1;
+    const auto slot = idx(slots_.rend() - std::find_if(slots_.rbegin(), slots_.rend(), is_active)) - 1;
     if (slot < gap) return;
-    keep_elsewhere(gap);
-    decoder_.move((*last)->sequence(), static_cast<int>(gap));
-    slots_[gap] = std::move(*last);
-    last->reset();
-    std::swap(numbers_[gap], numbers_[slot]);
-    slot_choice_.move(static_cast<int>(slot), static_cast<int>(gap));
+    if (const auto empty = empty_slot(); empty && num_cached(gap) > 0) move(gap, *empty);
+    const std::optional<PrefixFile> displaced = saved(gap);
+    const std::shared_ptr<ScheduledRequest> request = slots_[gap];
+    move(slot, gap);
+    if (displaced) put_back(slot, *displaced, request);
   }
 }
 
-// Copies what an idle slot caches, which another request overwrites next, to an empty slot, or else leaves it to the
-// store.
-void Scheduler::keep_elsewhere(std::size_t gap) {
-  if (num_cached(gap) == 0) return;
+std::optional<std::size_t> Scheduler::empty_slot() const {
   for (std::size_t i = slots_.size(); i-- > 0;) {
-    if (is_active(slots_[i]) || num_cached(i) > 0) continue;
-    decoder_.copy_prefix(static_cast<int>(gap), static_cast<int>(i), num_cached(gap));
-    slots_[gap]->sequence().slot = static_cast<int>(i);
-    slots_[i] = std::move(slots_[gap]);
-    std::swap(numbers_[gap], numbers_[i]);
-    slot_choice_.move(static_cast<int>(gap), static_cast<int>(i));
-    return;
+    if (!is_active(slots_[i]) && num_cached(i) == 0) return i;
   }
-  keep_what_is_lost(gap, 0);
+  return std::nullopt;
+}
+
+// Moves what a slot caches, with its request and number, to another one, whose cache is overwritten.
+void Scheduler::move(std::size_t from, std::size_t to) {
+  decoder_.move(slots_[from]->sequence(), static_cast<int>(to));
+  slots_[to] = std::move(slots_[from]);
+  std::swap(numbers_[from], numbers_[to]);
+  slot_choice_.exchange(static_cast<int>(from), static_cast<int>(to));
+}
+
+// Nullopt: nothing is cached, or it cannot be saved.
+std::optional<PrefixFile> Scheduler::saved(std::size_t slot) noexcept {
+  const int length = num_cached(slot);
+  if (length == 0 || states_ == nullptr) return std::nullopt;
+  try {
+    return states_->save(static_cast<int>(slot), slots_[slot]->sequence().tokens, length);
+  } catch (...) {  // no memory, or the draft's head was interrupted
+    return std::nullopt;
+  }
+}
+
+// What cannot be restored is read again.
+void Scheduler::put_back(std::size_t slot, const PrefixFile& prefix,
+                         std::shared_ptr<ScheduledRequest> request) noexcept {
+  try {
+    if (!states_->restore(static_cast<int>(slot), prefix)) return;
+    request->sequence().slot = static_cast<int>(slot);
+    slots_[slot] = std::move(request);
+  } catch (...) {
+  }
 }
 
 void Scheduler::finish(ScheduledRequest& request) {

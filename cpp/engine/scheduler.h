@@ -15,6 +15,7 @@
 #include "engine/prefix_store.h"
 #include "engine/scheduled_request.h"
 #include "engine/slot_choice.h"
+#include "engine/slot_states.h"
 #include "speculative/decoder.h"
 
 namespace specdec {
@@ -59,6 +60,9 @@ class Scheduler {
   // Empties the caches of a slot in which nothing runs. Returns the number of tokens.
   int erase(int slot);
 
+  // By way of which two slots exchange their caches; outlives the scheduler. Null: they cannot, and what one of them
+  // caches is lost.
+  void set_slot_states(SlotStates* states) { states_ = states; }
   // Keeps what slots cache before it is overwritten; outlives the scheduler. Null: nothing does.
   void set_prefix_store(PrefixStore* store) { store_ = store; }
   // While no request runs: lets the store keep what slots cache. Returns false if it has to be called again later.
@@ -83,7 +87,10 @@ class Scheduler {
   void cycle();
   void run_cycle();
   void close_gaps();
-  void keep_elsewhere(std::size_t gap);
+  std::optional<std::size_t> empty_slot() const;
+  void move(std::size_t from, std::size_t to);
+  std::optional<PrefixFile> saved(std::size_t slot) noexcept;
+  void put_back(std::size_t slot, const PrefixFile& prefix, std::shared_ptr<ScheduledRequest> request) noexcept;
   void finish(ScheduledRequest& request);
   void fail(ScheduledRequest& request, std::exception_ptr error);
   void end_without_piece(ScheduledRequest& request);
@@ -95,6 +102,7 @@ class Scheduler {
       slots_;                 // the running request, or the last one, whose tokens are still cached; or null
   std::vector<int> numbers_;  // of the slots, by place: what a place caches keeps its number when it moves
   SlotChoice slot_choice_;
+  SlotStates* states_ = nullptr;
   PrefixStore* store_ = nullptr;
   std::deque<std::shared_ptr<ScheduledRequest>> ended_;  // ended without a last piece, not reported yet
   bool remembers_outputs_ = true;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/index.h"
@@ -42,8 +43,8 @@ class SlotChoice {
 
   // The slot's tokens were used: its request begins, or has ended.
   void use(int slot);
-  // What `from` holds is in `to` now.
-  void move(int from, int to) { uses_[idx(to)] = uses_[idx(from)]; }
+  // What one holds is in the other now.
+  void exchange(int slot, int other) { std::swap(uses_[idx(slot)], uses_[idx(other)]); }
 
  private:
   struct Use {

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import pathlib
+import random
 import subprocess
 import sys
 import textwrap
@@ -153,6 +155,29 @@ def test_streams_and_submitted_requests_run_together(gen: sd.Generator) -> None:
     assert gen.generate("import os\n", max_tokens=20, seed=1).text == text
     assert not running.done
     running.cancel()
+
+
+@pytest.mark.filterwarnings("ignore:a context of")
+@pytest.mark.parametrize("draft", [None, "suffix", "stdlib-draft-f16.gguf", "stdlib-head-f16.gguf"])
+def test_no_prefix_is_lost_when_running_requests_move(draft: str | None, target_path: pathlib.Path) -> None:
+    """They move to adjacent slots when others end; all slots are full."""
+    source = target_path.with_name(draft) if draft and draft.endswith(".gguf") else draft
+    rng = random.Random(3)
+    with (
+        sd.Generator(target_path, source, n_ctx=1024, max_sequences=3) as gen,
+        sd.Generator(target_path, source, n_ctx=1024) as alone,
+    ):
+        texts = [f"import os\n\n\ndef {name}(folder):\n" + "    print(folder)\n" * 8 for name in "abc"]
+        for turn in range(6):
+            lengths = [2, 9, 24]
+            rng.shuffle(lengths)
+            handles = [gen.submit(text, max_tokens=n, temperature=0) for text, n in zip(texts, lengths, strict=True)]
+            for i, (handle, length) in enumerate(zip(handles, lengths, strict=True)):
+                done = handle.result()
+                assert done.text == alone.generate(texts[i], max_tokens=length, temperature=0).text
+                read = done.stats.prompt_tokens - done.stats.prompt_cached_tokens
+                assert turn == 0 or read < 20, (turn, i, lengths)
+                texts[i] += done.text + f"\n# {turn}\n"
 
 
 def test_a_cancelled_request_does_not_delay_the_next_call() -> None:
