@@ -179,6 +179,14 @@ void register_generator(py::module_& m) {
   m.def(
       "check_request_options", [](const Options& options) { (void)request_from(py::str("?"), options); },
       "Raises the error that submit() would raise for these options.");
+  m.def(
+      "ignored_keywords",
+      [](const Options& options) {
+        specdec::Request request = request_from(py::str("?"), options);
+        request.strict_schema = false;
+        return specdec::ignored_keywords(request);
+      },
+      "The places (JSON pointers) of keywords that strict_schema=False leaves to the caller.");
 
   register_chat_prompt(m);
   register_request_handle(m);

@@ -217,7 +217,8 @@ void Scheduler::run_cycle() {
 }
 
 // If requests have ended and none is waiting, moves the others to adjacent slots: a pass over adjacent slots is the
-// fastest. What an idle slot caches makes room for them: it goes to an empty slot, or else where the request comes from.
+// fastest. What an idle slot caches makes room for them: it goes to an empty slot, or else where the request comes
+// from.
 void Scheduler::close_gaps() {
   const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
   for (auto gap = idx(first - slots_.begin()); gap < slots_.size(); ++gap) {

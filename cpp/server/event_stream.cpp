@@ -36,8 +36,10 @@ void EventStream::send(const std::string& event, const Json& data) {
 void EventStream::send_done() { put("data: [DONE]\n\n"); }
 
 void EventStream::keep_alive(std::chrono::seconds interval, const std::string& comment) {
-  if (interval.count() > 0 && std::chrono::steady_clock::now() - last_ >= interval) put(":" + comment + "\n\n");
+  if (interval.count() > 0 && std::chrono::steady_clock::now() - last_ >= interval) this->comment(comment);
 }
+
+void EventStream::comment(const std::string& text) { put(":" + text + "\n\n"); }
 
 void EventStream::put(const std::string& text) {
   if (!write_(text)) throw ClientGone();

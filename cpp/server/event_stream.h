@@ -22,6 +22,7 @@ class EventStream {
   void send_done();                                       // data: [DONE]
   // A comment, which readers ignore, if nothing was sent for so long; 0 or less: never.
   void keep_alive(std::chrono::seconds interval, const std::string& comment = "");
+  void comment(const std::string& text);
   const Write& write() const { return write_; }  // for events that are text already
 
  private:

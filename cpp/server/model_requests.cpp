@@ -9,6 +9,7 @@
 #include "server/deadline.h"
 #include "server/event_stream.h"
 #include "server/json_body.h"
+#include "server/request_fields.h"
 
 namespace specdec::server {
 namespace {
@@ -74,6 +75,9 @@ HttpReply answer(ModelPool& pool, Endpoint endpoint, const HttpRequest& http) {
     });
     const HttpReply reply = endpoint(*service, *request);
     if (!reply.stream) throw invalid_request("stream", "this endpoint does not stream; leave stream out");
+    for (const auto& [header, value] : reply.headers) {  // too late for headers
+      if (header == ignored_keywords_header) events.comment(" " + header + ": " + value);
+    }
     reply.stream(events.write());
   };
   return event_reply(body, error_form(http.path));

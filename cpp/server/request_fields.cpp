@@ -323,7 +323,7 @@ void name_ignored_keywords(const Request& request, HttpReply& reply, const std::
   }
   if (places.empty()) return;
   if (places.size() > most) places.resize(most);
-  reply.headers.emplace_back("X-Ignored-Schema-Keywords", Json(places).dump(-1, ' ', true));
+  reply.headers.emplace_back(ignored_keywords_header, Json(places).dump(-1, ' ', true));
 }
 
 Request read_options(const Service& service, const Fields& body) {

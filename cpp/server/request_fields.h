@@ -18,8 +18,9 @@ void read_format(const Service& service, Request& request, const Fields& format)
 void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema,
                 bool is_strict = true);
 
-// A header for the reply: which keywords were left to the caller, of a schema that is not strict and of the tools that
-// the answer must call or may call instead of a text in a format.
+inline constexpr const char* ignored_keywords_header = "X-Ignored-Schema-Keywords";
+// This header for the reply: which keywords were left to the caller, of a schema that is not strict and of the tools
+// that the answer must call or may call instead of a text in a format.
 void name_ignored_keywords(const Request& request, HttpReply& reply, const std::string& callable_tools = "null");
 
 // The OpenAI API's "stream" and "stream_options".

@@ -13,7 +13,7 @@ from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, Vocabul
 from ._generator import Generator
 from ._handles import AsyncStream, ChatHandle, RequestHandle
 from ._options import Request, StreamOptions
-from ._results import ChatCompletion, Completion, Event, HiddenRows, Piece, Score, Stats
+from ._results import ChatCompletion, Completion, Event, HiddenRows, Piece, Score, Stats, ignored_keywords
 from ._streams import ChatStream, EventStream, Stream
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "ToolCall",
     "VocabularyMismatch",
     "__version__",
+    "ignored_keywords",
     "mxfp6",
     "sampling",
 ]

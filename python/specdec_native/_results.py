@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from . import _core
 from ._chat import Answer, AssistantMessage
 
 if TYPE_CHECKING:
@@ -114,6 +116,12 @@ class Completion:
         and if no schema was given."""
         return _parsed(self.text, self.schema)
 
+    @property
+    def ignored_keywords(self) -> list[str]:
+        """What `strict_schema=False` left to you: the places in the schema, as JSON pointers, of keywords that were not
+        enforced."""
+        return [] if self.schema is None else ignored_keywords(self.schema)
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON values, for logs and files; an `error` is its message."""
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "schema"}
@@ -125,6 +133,17 @@ class Completion:
     def to_json(self) -> str:
         """`to_dict` as JSON, in one line."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
+def ignored_keywords(
+    json_schema: JsonSchema | None = None, *, structural_tag: str | Mapping[str, Any] | None = None
+) -> list[str]:
+    """The keywords of a schema, or of those in a structural tag, that cannot be enforced: their places, as JSON
+    pointers. A request that has one is an error, or with `strict_schema=False` leaves them to you. Raises ValueError
+    for what is no schema."""
+    if json_schema is not None:
+        return _core.ignored_keywords(strict_schema=False, json_schema=json_schema)
+    return _core.ignored_keywords(strict_schema=False, structural_tag=structural_tag)
 
 
 def _parsed(text: str, schema: Any) -> Any:

@@ -134,9 +134,20 @@ def test_a_field_greedily(gen: sd.Generator, name: str) -> None:
 @pytest.mark.parametrize("name", NOT_STRICT)
 def test_a_field_that_is_left_to_the_caller(gen: sd.Generator, name: str) -> None:
     model = model_of(NOT_STRICT[name])
-    assert isinstance(written(gen, model, 1, strict_schema=False).parsed, model)
+    completion = written(gen, model, 1, strict_schema=False)
+    assert isinstance(completion.parsed, model)
+    assert completion.ignored_keywords == sd.ignored_keywords(model) == ["/properties/value/uniqueItems"]
     with pytest.raises(ValueError, match=r"/properties/value/uniqueItems is not supported .*; leave it out, or ask "):
         written(gen, model, 1)
+
+
+def test_what_a_structural_tag_leaves_to_the_caller(gen: sd.Generator) -> None:
+    content = {"type": "json_schema", "json_schema": {"type": "object", "not": {"required": ["a"]}}}
+    tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<n>", "content": content, "end": "</n>"}}
+    assert sd.ignored_keywords(structural_tag=tag) == ["/format/content/json_schema/not"]
+    assert sd.ignored_keywords({"type": "integer"}) == [] == gen.generate("x = ", max_tokens=2).ignored_keywords
+    with pytest.raises(ValueError, match="json_schema is not JSON"):
+        sd.ignored_keywords("{")
 
 
 def test_a_decimal(gen: sd.Generator) -> None:
