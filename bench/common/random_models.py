@@ -21,11 +21,11 @@ import specdec_native as sd
 PROMPT = "def the self return"
 
 
-def model_file(path: pathlib.Path, name: str, shape: Shape) -> pathlib.Path:
+def model_file(path: pathlib.Path, name: str, shape: Shape, type: GgmlType = GgmlType.Q8_0) -> pathlib.Path:
     """Makes the model unless the file is there. Its layers but the first are alike."""
     if not path.exists():
         model = deepened(make(name, shape=replace(shape, layers=2)), shape.layers)
-        model.write(path.with_suffix(".part"), GgmlType.Q8_0).rename(path)
+        model.write(path.with_suffix(".part"), type).rename(path)
     return path
 
 

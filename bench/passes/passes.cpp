@@ -7,7 +7,8 @@
 // the same sequence (so positions repeat, which does not change the cost).
 //
 // Built twice: with our kernels and settings (bench_passes), and against llama.cpp with its default options
-// (bench_passes_stock, BENCH_STOCK). Flash attention is on in both.
+// (bench_passes_stock, BENCH_STOCK); passes.py --ik builds it against ik_llama.cpp, too (BENCH_IK), where "repack"
+// is its repacking at run time. Flash attention is on in all.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -17,6 +18,10 @@
 #include <memory>
 #include <vector>
 
+#ifdef BENCH_IK
+#define BENCH_STOCK
+#include "ik_llama.h"
+#endif
 #include "llama.h"
 #ifndef BENCH_STOCK
 #include "ggml-cpu.h"
@@ -78,7 +83,12 @@ int main(int argc, char** argv) {
   specdec::start_backend();
 #endif
   llama_model_params model_params = llama_model_default_params();
+#ifdef BENCH_IK
+  model_params.repack_tensors = argc == 6 && std::strcmp(argv[5], "repack") == 0;
+  model_params.use_mmap = argc < 6 || std::strcmp(argv[5], "mmap") == 0;
+#else
   if (argc == 6 && std::strcmp(argv[5], "no-mmap") == 0) model_params.load_mode = LLAMA_LOAD_MODE_NONE;
+#endif
 #ifndef BENCH_STOCK
   model_params.use_extra_bufts = false;
 #endif
@@ -97,9 +107,13 @@ int main(int argc, char** argv) {
   params.n_ctx = static_cast<std::uint32_t>(std::atoi(argv[3]));
   params.n_batch = params.n_ubatch = piece;
   params.n_seq_max = params.n_ctx / piece + 1;  // of copies
+#ifdef BENCH_IK
+  params.flash_attn = true;
+#else
   params.kv_unified = true;
-  params.n_threads = params.n_threads_batch = std::atoi(argv[2]);
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+#endif
+  params.n_threads = params.n_threads_batch = static_cast<decltype(params.n_threads)>(std::atoi(argv[2]));
   if (argc >= 5) params.type_k = params.type_v = std::strcmp(argv[4], "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   llama_context* context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;

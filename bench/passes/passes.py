@@ -1,12 +1,14 @@
 """Milliseconds per pass of n tokens: ours against llama.cpp with its default build options, interleaved in one run.
 
-python -m bench.passes.passes [--shape 1.1b | --files MODEL.gguf ...] [--threads 2] [--tokens 1 2 4 8] [--cached 4096]
-    [--kv f16 q8_0] [--rounds 9]
+python -m bench.passes.passes [--shape 1.1b | --files MODEL.gguf ... | --types Q4_K IQ3_S ...] [--ik SOURCE BUILD]
+    [--threads 2] [--tokens 1 2 4 8] [--cached 4096] [--kv f16 q8_0] [--rounds 9]
 
 Every row is a process with a loaded model; the rows take turns, so that changes in the machine's speed affect all of
 them. Files are made once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by
 llama.cpp's own quantizer, MXFP6 by ours. With --files the rows are those files in both engines, ours repacked and as
-the file has them. Prints a markdown table.
+the file has them. --types makes such files of random weights, every matrix of that type (8 layers of a 1.1B llama,
+0.35B weights). --ik adds ik_llama.cpp, repacked at run time and not: a clone of its source and the folder where it
+was built (cmake -S SOURCE -B BUILD -DBUILD_SHARED_LIBS=OFF, target llama). Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 from bench.common import shapes
 from bench.common.options import parser_of
-from bench.common.paths import MADE
+from bench.common.paths import MADE, ROOT
+from bench.common.random_models import model_file
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import I_QUANTS, Shape
 
 REPEATS = 3  # passes timed in a row
 
@@ -108,13 +114,44 @@ def rows_of_shape(files: dict[str, pathlib.Path], ours: pathlib.Path, stock: pat
     }
 
 
-def rows_of_files(files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.Path) -> dict[str, Row]:
+def make_types(types: list[str], folder: pathlib.Path, build: pathlib.Path) -> list[pathlib.Path]:
+    """llama.cpp's quantizer takes hours for types with a grid: random blocks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = Shape(width=2048, heads=32, kv_heads=4, head=64, ffn=5632, layers=8, context=1024)
+    files = []
+    for type in types:
+        files.append(folder / f"0.35b-{type}.gguf")
+        if GgmlType[type] in I_QUANTS:
+            model_file(files[-1], "llama", shape, GgmlType[type])
+        elif not files[-1].exists():
+            source = model_file(folder / "0.35b.gguf", "llama", shape)
+            command = [build / "bench" / "bench_llama_quantize", source, files[-1], type]
+            subprocess.run([str(part) for part in command], check=True)
+    return files
+
+
+def build_with_ik(source: pathlib.Path, build: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
+    command: list[str | pathlib.Path] = ["c++", "-std=c++17", "-O2", "-DBENCH_IK"]
+    command += [f"-I{source}/include", f"-I{source}/ggml/include"]
+    command += [ROOT / "bench" / "passes" / "passes.cpp", build / "src" / "libllama.a"]
+    command += [build / "ggml" / "src" / "libggml.a", "-fopenmp", "-lpthread", "-ldl", "-o", to]
+    subprocess.run([str(part) for part in command], check=True)
+    return to
+
+
+def rows_of_files(
+    files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.Path, ik: pathlib.Path | None
+) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for file in files:
+        if ik is not None:
+            rows[f"{file.stem}, ik_llama.cpp"] = (ik, file, {}, "mmap")
+            rows[f"{file.stem}, ik_llama.cpp, repacked"] = (ik, file, {}, "repack")
         rows[f"{file.stem}, llama.cpp"] = (stock, file, {}, "mmap")
         rows[f"{file.stem}, ours"] = (ours, file, {}, "repack")
-        rows[f"{file.stem}, ours, as a draft"] = (ours, file, {}, "draft")
-        rows[f"{file.stem}, ours, --no-repack"] = (ours, file, {}, "mmap")
+        if ik is None:
+            rows[f"{file.stem}, ours, as a draft"] = (ours, file, {}, "draft")
+            rows[f"{file.stem}, ours, --no-repack"] = (ours, file, {}, "mmap")
     return rows
 
 
@@ -122,6 +159,8 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--shape", choices=shapes.SHAPES, default="1.1b")
     parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
+    parser.add_argument("--types", nargs="+", choices=GgmlType.__members__, help="of random files instead of a shape")
+    parser.add_argument("--ik", type=pathlib.Path, nargs=2, metavar=("SOURCE", "BUILD"), help="ik_llama.cpp's folders")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument(
@@ -136,8 +175,16 @@ def main() -> None:
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
     arguments = parser.parse_args()
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
+    made = tempfile.TemporaryDirectory()
+    if arguments.types:
+        arguments.files = make_types(arguments.types, arguments.models, arguments.build)
     if arguments.files:
-        rows, title = rows_of_files(arguments.files, ours, stock), "Files as downloaded"
+        ik = (
+            build_with_ik(arguments.ik[0], arguments.ik[1], pathlib.Path(made.name, "passes_ik"))
+            if arguments.ik
+            else None
+        )
+        rows, title = rows_of_files(arguments.files, ours, stock, ik), "Files as downloaded"
     else:
         files = make_models(arguments.shape, arguments.models, arguments.build)
         rows, title = rows_of_shape(files, ours, stock), f"{arguments.shape} llama shape"
@@ -157,10 +204,12 @@ def main() -> None:
             turns = list(processes.items())
             for name, process in turns if round_ % 2 == 0 else reversed(turns):
                 time.sleep(0.2)  # the previous process's worker threads poll for a while: wait until they sleep
-                process.milliseconds(n, arguments.cached)  # wakes the threads of this one
+                process.milliseconds(
+                    n if n < 256 or round_ == 0 else 1, arguments.cached
+                )  # wakes the threads of this one
                 if arguments.realtime:
                     process.prioritise(True)
-                elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS)]
+                elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS if n < 256 else 1)]
                 if arguments.realtime:
                     process.prioritise(False)
                 if round_ > 0:  # the first touches the file
@@ -182,7 +231,8 @@ def main() -> None:
 
     def per_round(name: str, n: int) -> list[float]:
         elapsed = times[name, n]
-        return [statistics.median(elapsed[i : i + REPEATS]) for i in range(0, len(elapsed), REPEATS)]
+        repeats = len(elapsed) // arguments.rounds
+        return [statistics.median(elapsed[i : i + repeats]) for i in range(0, len(elapsed), repeats)]
 
     base, *others = processes
     print(f"\nTimes as fast as {base}, in the same round: median (quartiles) over the rounds\n")

@@ -1,9 +1,11 @@
 """How much the rounding of activations in matrix products changes a model's predictions, ours and llama.cpp's.
 
-python -m bench.quality.product_accuracy [--files a.gguf b.gguf] [--windows 2] [--tokens 384]
+python -m bench.quality.product_accuracy [--files a.gguf b.gguf] [--types mxfp4 iq2_s ...] [--windows 2]
+    [--tokens 384]
 
 Quantized products round activations to 8 bits. Here every file is also decoded to F16 (bench_llama_quantize), whose
 products do not round them; the divergence (KL, in nats per token) from its predictions is what the products lose.
+With --types the files are first quantized to each of them, every matrix, by llama.cpp's quantizer.
 Text: files of the running interpreter's standard library, the beginning of each window not scored. Build with
 -DSPECDEC_PEERS=ON. Prints a markdown table.
 """
@@ -42,9 +44,35 @@ def divergence(reference: npt.NDArray[np.float32], other: npt.NDArray[np.float32
     return np.asarray((np.exp(p) * (p - q)).sum(axis=1))
 
 
+def row(
+    file: pathlib.Path,
+    decoded: pathlib.Path,
+    windows: list[list[int]],
+    programs: dict[str, pathlib.Path],
+    threads: int,
+) -> str:
+    """Of the table: a file's divergence from the same weights decoded to F16."""
+    found: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in programs}
+    same: dict[str, list[npt.NDArray[np.bool_]]] = {name: [] for name in programs}
+    for window in windows:
+        reference = logits(programs["ours"], decoded, threads, window)[64:]
+        for name, program in programs.items():
+            rows = logits(program, file, threads, window)[64:]
+            found[name].append(divergence(reference, rows))
+            same[name].append(rows.argmax(axis=1) == reference.argmax(axis=1))
+    means = {name: float(np.concatenate(kl).mean()) for name, kl in found.items()}
+    cells = [
+        f"{1e4 * means[name]:.2f} ({1e4 * np.quantile(np.concatenate(found[name]), 0.9):.2f}), "
+        f"{100 * np.concatenate(same[name]).mean():.1f} %"
+        for name in programs
+    ]
+    return f"| {file.stem} | " + " | ".join(cells) + f" | {means['ours'] / means['llama.cpp']:.2f} |"
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--files", type=pathlib.Path, nargs="+", default=[FOLDER / f"{name}.gguf" for name in PAIR])
+    parser.add_argument("--types", nargs="+", default=[], help="names of ggml's (nvfp4); default: as the files are")
     parser.add_argument("--windows", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=384, help="of a window; the first 64 are not scored")
     parser.add_argument("--threads", type=int, default=2)
@@ -62,24 +90,14 @@ def main() -> None:
         texts = [(library / f"{name}.py").read_text() for name in MODULES[: arguments.windows]]
         windows = [tokenizer.tokenize(text)[: arguments.tokens] for text in texts]
         tokenizer.close()
-        found: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in programs}
-        same: dict[str, list[npt.NDArray[np.bool_]]] = {name: [] for name in programs}
-        with tempfile.TemporaryDirectory() as folder:
-            decoded = pathlib.Path(folder, "f16.gguf")
-            subprocess.run([bench / "bench_llama_quantize", file, decoded, "f16"], check=True)
-            for window in windows:
-                reference = logits(programs["ours"], decoded, arguments.threads, window)[64:]
-                for name, program in programs.items():
-                    rows = logits(program, file, arguments.threads, window)[64:]
-                    found[name].append(divergence(reference, rows))
-                    same[name].append(rows.argmax(axis=1) == reference.argmax(axis=1))
-        means = {name: float(np.concatenate(kl).mean()) for name, kl in found.items()}
-        cells = [
-            f"{1e4 * means[name]:.2f} ({1e4 * np.quantile(np.concatenate(found[name]), 0.9):.2f}), "
-            f"{100 * np.concatenate(same[name]).mean():.1f} %"
-            for name in programs
-        ]
-        print(f"| {file.stem} | " + " | ".join(cells) + f" | {means['ours'] / means['llama.cpp']:.2f} |", flush=True)
+        for type in arguments.types or [None]:
+            with tempfile.TemporaryDirectory() as folder:
+                quantized, decoded = file, pathlib.Path(folder, "f16.gguf")
+                if type is not None:
+                    quantized = pathlib.Path(folder, f"{file.stem.removesuffix('-f16')}-{type}.gguf")
+                    subprocess.run([bench / "bench_llama_quantize", file, quantized, type], check=True)
+                subprocess.run([bench / "bench_llama_quantize", quantized, decoded, "f16"], check=True)
+                print(row(quantized, decoded, windows, programs, arguments.threads), flush=True)
 
 
 if __name__ == "__main__":
