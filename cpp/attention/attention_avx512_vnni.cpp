@@ -6,7 +6,6 @@
 namespace specdec::attention {
 namespace {
 
-constexpr bool keys_are_unsigned = true;
 #include "attention/attention_x86.h"
 
 using Lanes = __m512;
@@ -87,11 +86,55 @@ inline Ints value_dot(Ints sum, Ints values, const std::int8_t* weights) {
   return _mm512_dpbusd_epi32(sum, broadcast_quad(weights), values);
 }
 
+// [first | second], 32 bytes each.
+inline __m512i two_rows(const char* first, const char* second) {
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(first));
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(second)),
+                            1);
+}
+
+// Sixteen cells' 32 numbers, plus 128 as VNNI's first operand has no signs, to quads[8][cell].
+inline __attribute__((always_inline)) void transpose_keys(const char* row, std::int64_t stride, char* to) {
+  __m512i y[2][4];  // [eight cells][i]: by 128 bits quad i of cells 0-3, 4 + i of 0-3, i of 4-7, 4 + i of 4-7
+  for (int half = 0; half < 2; ++half, row += 8 * stride) {
+    __m512i x[4], pairs[4];
+    for (int i = 0; i < 4; ++i) x[i] = two_rows(row + i * stride, row + (4 + i) * stride);
+    for (int i = 0; i < 4; i += 2) {
+      pairs[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+      pairs[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 2; ++i) {
+      y[half][2 * i] = _mm512_unpacklo_epi64(pairs[i], pairs[2 + i]);
+      y[half][2 * i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[2 + i]);
+    }
+  }
+  const __m512i flip = _mm512_set1_epi8(-128);
+  for (int i = 0; i < 4; ++i) {
+    const __m512i first = _mm512_shuffle_i32x4(y[0][i], y[1][i], 0x88);
+    const __m512i second = _mm512_shuffle_i32x4(y[0][i], y[1][i], 0xDD);
+    _mm512_storeu_si512(to + i * 64, _mm512_xor_si512(first, flip));
+    _mm512_storeu_si512(to + (4 + i) * 64, _mm512_xor_si512(second, flip));
+  }
+}
+
+// Four cells' 32 numbers to quads of one dimension each: the first sixteen dimensions and the others.
+inline __attribute__((always_inline)) void interleave_values(const char* row, std::int64_t stride, char* first,
+                                                             char* second) {
+  const __m512i ab = two_rows(row, row + stride), cd = two_rows(row + 2 * stride, row + 3 * stride);
+  // Four dimensions of the four cells to each 128 bits, then by dimension.
+  const __m512i four = _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
+  const __m512i order = _mm512_set4_epi32(0x0F0B0703, 0x0E0A0602, 0x0D090501, 0x0C080400);
+  const __m512i others = _mm512_add_epi32(four, _mm512_set1_epi32(4));
+  _mm512_storeu_si512(first, _mm512_shuffle_epi8(_mm512_permutex2var_epi32(ab, four, cd), order));
+  _mm512_storeu_si512(second, _mm512_shuffle_epi8(_mm512_permutex2var_epi32(ab, others, cd), order));
+}
+
 #include "attention/attention_int8.h"
 
 }  // namespace
 
-const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512_vnni,
+const Kernels kernels_avx512_vnni = {"avx512_vnni",
+                                     cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni,
                                      read_chunk, merge, finish};
 
 }  // namespace specdec::attention

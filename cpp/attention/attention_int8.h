@@ -97,7 +97,6 @@ void load_scales(const Cells<CacheType::q8_0>& cells, float* scales) {
 
 void load_keys(const Cells<CacheType::q8_0>& cells, char* to) {
   for (int cell = 0; cell < block_cells; cell += lanes) {
-    cells.prefetch(cell);
     const char* block = cells.row + cell * cells.stride + 2;
     for (int b = 0; b < cells.size / numbers; ++b, block += 34, to += numbers / 4 * quad_bytes) {
       transpose_keys(block, cells.stride, to);
@@ -108,7 +107,6 @@ void load_keys(const Cells<CacheType::q8_0>& cells, char* to) {
 void load_values(const Cells<CacheType::q8_0>& cells, char* to) {
   constexpr int strip_bytes = block_cells * lanes;
   for (int cell = 0; cell < block_cells; cell += 4, to += quad_bytes) {
-    if (cell % lanes == 0) cells.prefetch(cell);
     for (int b = 0; b < cells.size / numbers; ++b) {
       char* strips = to + 2 * b * strip_bytes;
       interleave_values(cells.row + cell * cells.stride + b * 34 + 2, cells.stride, strips, strips + strip_bytes);
@@ -116,17 +114,22 @@ void load_values(const Cells<CacheType::q8_0>& cells, char* to) {
   }
 }
 
-// Whether all are what a quantizer writes.
+// Whether all are what a quantizer writes. Times zero, infinities are NaN; `maximum` keeps its second operand then.
 bool are_usual(const float* scales, int count) {
-  int unusual = 0;
-  for (int i = 0; i < count; ++i) unusual |= !(scales[i] >= 0.0f && scales[i] < -minus_infinity);
-  return unusual == 0;
+  Lanes nan_unless_finite = broadcast(0.0f), largest_negative = broadcast(0.0f);
+  for (int i = 0; i < count; i += lanes) {
+    const Lanes x = load(scales + i);
+    nan_unless_finite = fused(x, broadcast(0.0f), nan_unless_finite);
+    largest_negative = maximum(multiply(x, broadcast(-1.0f)), largest_negative);
+  }
+  return sum_of(nan_unless_finite) == 0.0f && largest_of(largest_negative) == 0.0f;
 }
 
 // Scores of the rows of one head: scores[row][cell].
 struct QuadScores {
   RoundedQueries queries;
   const QuadScratch& s;
+  Prefetch* next;
   int head_size;
   float* scores;
 
@@ -144,12 +147,14 @@ struct QuadScores {
       for (int number = 0; number < numbers; number += 4, keys += quad_bytes) {
         Ints quads[strips];
         for (int i = 0; i < strips; ++i) quads[i] = load_quads(keys + i * strip_bytes);
+        if (row == 0) next->lines(strips);
         for (int r = 0; r < rows; ++r) {
           for (int i = 0; i < strips; ++i) {
             dots[r][i] = score_dot(dots[r][i], quads[i], q.bytes + r * head_size + b * numbers + number);
           }
         }
       }
+      if (row == 0) next->lines(1);
       for (int i = 0; i < strips; ++i) {
         const Lanes key_scales = load(s.key_scales + b * block_cells + (strip + i) * lanes);
         for (int r = 0; r < rows; ++r) {
@@ -204,6 +209,7 @@ void round_weights(const QuadScratch& s, const float* weights, int num_rows, int
 // Adds the block's weighted values to the rows' sums.
 struct QuadSums {
   const QuadScratch& s;
+  Prefetch* next;
   const float* factors;  // [rows]
   int value_size;
   float* states;
@@ -220,12 +226,14 @@ struct QuadSums {
     for (int cell = 0; cell < block_cells; cell += 4, values += quad_bytes) {
       Ints quads[strips];
       for (int i = 0; i < strips; ++i) quads[i] = load_quads(values + i * block_cells * lanes);
+      if (row == 0) next->lines(strips);
       for (int r = 0; r < rows; ++r) {
         for (int i = 0; i < strips; ++i) {
           dots[r][i] = value_dot(dots[r][i], quads[i], weights + r * blocks * block_cells + cell);
         }
       }
     }
+    if (row == 0) next->lines(strips);
     for (int r = 0; r < rows; ++r) {
       const Lanes scale = broadcast(s.weight_scales[(row + r) * blocks + b]), factor = broadcast(factors[row + r]);
       for (int i = 0; i < strips; ++i) {
@@ -269,14 +277,14 @@ void read_cells_in_integers(const Problem& p, const Rows& rows, std::int64_t cel
       has_usual_scales = are_usual(s.value_scales, values.size / numbers * block_cells);
       if (has_usual_scales) load_values(values, s.values);
     };
-    const auto add_run = [&](std::int64_t head, const Cells<CacheType::q8_0>&, const Cells<CacheType::q8_0>& values,
-                             const Run& run) {
-      QuadScores{quads_of(head).row(run.begin, p.head_size), s, p.head_size, scratch.scores}.tiles<quad_rows>(
-          0, run.end - run.begin);
+    const auto add_run = [&](std::int64_t head, const Cells<CacheType::q8_0>& keys,
+                             const Cells<CacheType::q8_0>& values, const Run& run) {
+      QuadScores{quads_of(head).row(run.begin, p.head_size), s, keys.next, p.head_size, scratch.scores}
+          .tiles<quad_rows>(0, run.end - run.begin);
       softmax(scratch, run.masks, run.end - run.begin, run.states, p.value_size);
       if (has_usual_scales) {
         round_weights(s, scratch.scores, run.end - run.begin, p.value_size);
-        QuadSums{s, scratch.factors, p.value_size, run.states}.tiles<quad_rows>(0, run.end - run.begin);
+        QuadSums{s, values.next, scratch.factors, p.value_size, run.states}.tiles<quad_rows>(0, run.end - run.begin);
       } else {
         for (int row = 0, count = run.end - run.begin; row < count; row += full_tile) {
           add_directly(scratch, values, row, row + full_tile < count ? row + full_tile : count, run.states);

@@ -53,21 +53,37 @@ inline __attribute__((always_inline)) void load_cells(const char* row, std::int6
   }
 }
 
-// The cells of one head in a block, and the address of the cells that are needed next.
+// Prefetches lines of cells in ascending order into L2, a few at a time between the products: a burst would fill the
+// queue of misses, which drops prefetches and delays loads.
+class Prefetch {
+ public:
+  Prefetch() = default;
+  // `bytes` of every cell, `stride` apart.
+  Prefetch(const char* first, std::int64_t bytes, std::int64_t stride)
+      : row_(first), bytes_(bytes == stride ? block_cells * bytes : bytes), stride_(stride) {}
+
+  void lines(int count) {
+    for (int i = 0; i < count; ++i) {
+      __builtin_prefetch(row_ + at_, 0, 2);
+      at_ += 64;
+      if (at_ < bytes_) continue;
+      at_ = 0;
+      row_ += stride_;
+    }
+  }
+
+ private:
+  const char* row_ = nullptr;
+  std::int64_t bytes_ = 0, stride_ = 0, at_ = 0;
+};
+
+// The cells of one head in a block, and what of the next block to prefetch meanwhile.
 template <CacheType type>
 struct Cells {
   const char* row;
-  const char* next;
   std::int64_t stride;
   int size;
-
-  // Prefetches sixteen of the next cells into L2, called while sixteen of these are converted.
-  void prefetch(int cell) const {
-    const int bytes = type == CacheType::f16 ? 2 * size : size / 32 * 34;
-    for (int i = 0; i < lanes; ++i) {
-      for (int at = 0; at < bytes; at += 64) __builtin_prefetch(next + (cell + i) * stride + at, 0, 2);
-    }
-  }
+  Prefetch* next;
 
   // to[strip][d][lane]: strips of sixteen cells, transposed.
   void convert_keys(float* to) const {
@@ -77,14 +93,12 @@ struct Cells {
         load_cells<type>(row + cell * stride, stride, d, x);
         for (int i = 0; i < lanes; ++i) store(to + (d + i) * lanes, x[i]);
       }
-      prefetch(cell);
     }
   }
 
   // to[strip][cell][lane]: strips of sixteen dimensions.
   void convert_values(float* to) const {
     for (int cell = 0; cell < block_cells; ++cell) {
-      if (cell % lanes == 0) prefetch(cell);
       for (int d = 0; d < size; d += lanes) {
         store(to + d / lanes * strip_floats(block_cells) + cell * lanes, load_cell<type>(row + cell * stride, d));
       }
@@ -104,6 +118,7 @@ struct Product {
   float* c;  // [rows], c_stride apart
   int c_stride;
   const float* factors;  // [rows]
+  Prefetch* next;
 
   template <int rows, int strips>
   void tile(int row, int strip) const {
@@ -119,6 +134,7 @@ struct Product {
     for (int i = 0; i < depth; ++i) {
       Lanes right[strips];
       for (int s = 0; s < strips; ++s) right[s] = load(b0 + s * strip_floats(depth) + i * lanes);
+      if (row == 0 && (strips > 1 || i % 2 == 0)) next->lines((strips + 1) / 2);
       for (int r = 0; r < rows; ++r) {
         const Lanes left = broadcast(a0[r * a_stride + i]);
         for (int s = 0; s < strips; ++s) sums[r][s] = fused(left, right[s], sums[r][s]);
@@ -153,12 +169,12 @@ void score_directly(const float* queries, const Cells<type>& cells, float* score
   for (int cell = 0; cell < block_cells; cell += lanes) {
     Lanes sums[rows];
     for (int r = 0; r < rows; ++r) sums[r] = broadcast(0.0f);
-    cells.prefetch(cell);
     for (int d = 0; d < cells.size; d += lanes) {
       Lanes x[lanes];
       load_cells<type>(cells.row + cell * cells.stride, cells.stride, d, x);
 #pragma GCC unroll 16  // x stays in registers
       for (int i = 0; i < lanes; ++i) {
+        if (i % 2 == 0) cells.next->lines(1);
         for (int r = 0; r < rows; ++r) sums[r] = fused(broadcast(queries[r * cells.size + d + i]), x[i], sums[r]);
       }
     }
@@ -175,7 +191,7 @@ void sum_strips_directly(const float* weights, const float* factors, const Cells
       sums[r][s] = multiply(load(out + r * out_stride + d + s * lanes), broadcast(factors[r]));
   }
   for (int cell = 0; cell < block_cells; ++cell) {
-    if (d == 0 && cell % lanes == 0) cells.prefetch(cell);
+    if (strips > 1 || cell % 2 == 0) cells.next->lines((strips + 1) / 2);
     for (int s = 0; s < strips; ++s) {
       const Lanes x = load_cell<type>(cells.row + cell * cells.stride, d + s * lanes);
       for (int r = 0; r < rows; ++r) sums[r][s] = fused(broadcast(weights[r * block_cells + cell]), x, sums[r][s]);
@@ -308,17 +324,16 @@ void read_blocks(const Problem& p, const Rows& rows, std::int64_t cell, std::int
       hidden[row] =
           row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
+    // Possibly beyond the last block, which is harmless.
+    Prefetch next_keys(p.keys + rows.head_begin * p.key_head_stride + (cell + block_cells) * p.key_stride,
+                       (rows.head_end - rows.head_begin) * p.key_head_stride, p.key_stride);
+    Prefetch next_values(p.values + rows.head_begin * p.value_head_stride + (cell + block_cells) * p.value_stride,
+                         (rows.head_end - rows.head_begin) * p.value_head_stride, p.value_stride);
     for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
-      // Prefetched next: the next head of this block, or the first head of the next block (possibly beyond the last
-      // one, which is harmless).
-      const bool last = head + 1 == rows.head_end;
-      const std::int64_t heads_on = last ? rows.head_begin - head : 1, cells_on = last ? block_cells : 0;
-      const char* key = p.keys + head * p.key_head_stride + cell * p.key_stride;
-      const char* value = p.values + head * p.value_head_stride + cell * p.value_stride;
-      const Cells<type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride,
-                             p.head_size};
-      const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride,
-                               p.value_stride, p.value_size};
+      const Cells<type> keys{p.keys + head * p.key_head_stride + cell * p.key_stride, p.key_stride, p.head_size,
+                             &next_keys};
+      const Cells<type> values{p.values + head * p.value_head_stride + cell * p.value_stride, p.value_stride,
+                               p.value_size, &next_values};
       float* head_rows = states + (head - rows.head_begin) * head_states;
       bool has_begun = false;
       for (int row = 0, end = 0; row < num_rows; row = end + 1) {
@@ -363,11 +378,11 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
       values.convert_values(s.values);
       is_converted = true;
     }
-    Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(count,
-                                                                                             block_cells / lanes);
+    Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr, keys.next}.run(
+        count, block_cells / lanes);
     softmax(s, run.masks, count, run.states, p.value_size);
-    Product{s.scores, block_cells, s.values, block_cells, run.states, state, s.factors}.run(count,
-                                                                                            p.value_size / lanes);
+    Product{s.scores, block_cells, s.values, block_cells, run.states, state, s.factors, values.next}.run(
+        count, p.value_size / lanes);
   };
   read_blocks<type>(p, rows, cell, end_cell, states, head_states, begin_block, add_run);
 }

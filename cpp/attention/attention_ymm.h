@@ -1,5 +1,6 @@
 // Sixteen lanes in two registers of 256 bits; included inside an anonymous namespace by the AVX2 and AVX-VNNI files,
-// which define keys_are_unsigned before it and score_dot_eight and value_dot_eight after it.
+// which define before it keys_are_unsigned (whether keys in quads get 128 added, as VNNI's first operand) and
+// score_dot_eight and value_dot_eight after it.
 
 #include "attention/attention_x86.h"
 
@@ -112,4 +113,46 @@ inline Ints score_dot(Ints sum, Ints keys, const std::int8_t* query) {
 inline Ints value_dot(Ints sum, Ints values, const std::int8_t* weights) {
   const __m256i four = broadcast_quad(weights);
   return {value_dot_eight(sum.low, values.low, four), value_dot_eight(sum.high, values.high, four)};
+}
+
+// Sixteen cells' 32 numbers to quads[8][cell].
+inline __attribute__((always_inline)) void transpose_keys(const char* row, std::int64_t stride, char* to) {
+  const __m256i flip = _mm256_set1_epi8(keys_are_unsigned ? -128 : 0);
+  for (int part = 0; part < 2; ++part) {  // of the 32 numbers
+    for (int cell = 0; cell < 16; cell += 8) {
+      __m256i x[4], y[4];
+      for (int i = 0; i < 4; ++i) {
+        const char* first = row + (cell + i) * stride + 16 * part;
+        const auto half_row = [](const char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
+        x[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(half_row(first)), half_row(first + 4 * stride), 1);
+        if (keys_are_unsigned) x[i] = _mm256_xor_si256(x[i], flip);
+      }
+      for (int i = 0; i < 4; i += 2) {
+        y[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
+        y[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);
+      }
+      for (int i = 0; i < 2; ++i) {
+        char* quad = to + (4 * part + 2 * i) * 64 + 4 * cell;
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(quad), _mm256_unpacklo_epi64(y[i], y[2 + i]));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(quad + 64), _mm256_unpackhi_epi64(y[i], y[2 + i]));
+      }
+    }
+  }
+}
+
+// Four cells' 32 numbers to quads of one dimension each: the first sixteen dimensions and the others.
+inline __attribute__((always_inline)) void interleave_values(const char* row, std::int64_t stride, char* first,
+                                                             char* second) {
+  const auto cell = [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + i * stride)); };
+  const __m256i a = cell(0), b = cell(1), c = cell(2), d = cell(3);
+  const __m256i ab[] = {_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)};
+  const __m256i cd[] = {_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d)};
+  for (int i = 0; i < 2; ++i) {
+    const __m256i low = _mm256_unpacklo_epi16(ab[i], cd[i]), high = _mm256_unpackhi_epi16(ab[i], cd[i]);
+    const auto put = [](char* to, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), x); };
+    put(first + 32 * i, _mm256_castsi256_si128(low));
+    put(first + 32 * i + 16, _mm256_castsi256_si128(high));
+    put(second + 32 * i, _mm256_extracti128_si256(low, 1));
+    put(second + 32 * i + 16, _mm256_extracti128_si256(high, 1));
+  }
 }
