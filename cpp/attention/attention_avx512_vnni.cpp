@@ -57,7 +57,8 @@ inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lan
   load_byte_columns(row, stride, columns);
   for (int i = 0; i < lanes; ++i) x[i] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(columns[i]));
 }
-inline Lanes load_f16_column(const char* row, std::int64_t stride) {
+// Not inline: scheduled among products it delays them.
+__attribute__((noinline)) Lanes load_f16_column(const char* row, std::int64_t stride) {
   return _mm512_cvtph_ps(gather_halves(row, stride));
 }
 
@@ -72,6 +73,14 @@ inline Lanes to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
 inline void store_rounded(std::int8_t* to, Lanes a, Lanes b) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to + lanes), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(b)));
+}
+inline void largest_of_four(Lanes a, Lanes b, Lanes c, Lanes d, float* to) {
+  const auto of_pairs = [](Lanes x, Lanes y) { return maximum(_mm512_unpacklo_ps(x, y), _mm512_unpackhi_ps(x, y)); };
+  const __m512d ab = _mm512_castps_pd(of_pairs(a, b)), cd = _mm512_castps_pd(of_pairs(c, d));
+  Lanes all = maximum(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+  all = maximum(all, _mm512_shuffle_f32x4(all, all, 0x4E));
+  all = maximum(all, _mm512_shuffle_f32x4(all, all, 0xB1));
+  _mm_storeu_ps(to, _mm512_castps512_ps128(all));
 }
 inline __m512i broadcast_quad(const std::int8_t* x) {
   int quad;

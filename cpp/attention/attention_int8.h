@@ -50,6 +50,8 @@ struct RoundedQueries {
       const Lanes inverse = broadcast(inverse_of(largest));
       store_rounded(bytes + b * numbers, multiply(first, inverse), multiply(second, inverse));
       scales[b] = scale_of(largest) + nan_unless_finite;
+    }
+    for (int b = 0; b < head_size / numbers; ++b) {  // later: bytes that were just stored are slow to load
       std::int32_t sum = 0;
       for (int i = 0; i < numbers; ++i) sum += bytes[b * numbers + i];
       starts[b] = -128 * sum;
@@ -177,18 +179,64 @@ struct QuadScores {
   }
 };
 
+// The same for rows that fit one tile, without writing the transposed cells down.
+template <int rows>
+void score_quads_directly(const RoundedQueries& q, const Cells<CacheType::q8_0>& cells, float* scores) {
+  const int blocks = cells.size / numbers;
+  for (int cell = 0; cell < block_cells; cell += lanes) {
+    const char* block = cells.row + cell * cells.stride;
+    Lanes sums[rows];
+    for (int r = 0; r < rows; ++r) sums[r] = broadcast(0.0f);
+    for (int b = 0; b < blocks; ++b, block += 34) {
+      alignas(64) char keys[numbers / 4 * quad_bytes];
+      transpose_keys(block + 2, cells.stride, keys);
+      Ints dots[rows];
+      for (int r = 0; r < rows; ++r) dots[r] = score_start(q.starts + r * blocks + b);
+#pragma GCC unroll 8  // keys stay in registers
+      for (int quad = 0; quad < numbers / 4; ++quad) {
+        const Ints quads = load_quads(keys + quad * quad_bytes);
+        cells.next->lines(1);
+        for (int r = 0; r < rows; ++r) {
+          dots[r] = score_dot(dots[r], quads, q.bytes + r * cells.size + b * numbers + 4 * quad);
+        }
+      }
+      if (b % 2 == 0) cells.next->lines(1);
+      const Lanes key_scales = load_f16_column(block, cells.stride);
+      for (int r = 0; r < rows; ++r) {
+        const Lanes scale = multiply(key_scales, broadcast(q.scales[r * blocks + b]));
+        sums[r] = fused(to_floats(dots[r]), scale, sums[r]);
+      }
+    }
+    for (int r = 0; r < rows; ++r) store(scores + r * block_cells + cell, sums[r]);
+  }
+}
+
+// The largest of each. AVX-512's file overloads it.
+template <class Sixteen>
+void largest_of_four(const Sixteen& a, const Sixteen& b, const Sixteen& c, const Sixteen& d, float* to) {
+  to[0] = largest_of(a);
+  to[1] = largest_of(b);
+  to[2] = largest_of(c);
+  to[3] = largest_of(d);
+}
+
 // Rounds weight * value's scale.
 void round_weights(const QuadScratch& s, const float* weights, int num_rows, int value_size) {
   const int blocks = value_size / numbers;
   const auto u = [&](int row, int b, int cell) {
     return multiply(load(weights + row * block_cells + cell), load(s.value_scales + b * block_cells + cell));
   };
+  const auto top = [&](int row, int b) __attribute__((always_inline)) {
+    const Lanes low = maximum(u(row, b, 0), u(row, b, lanes));
+    return maximum(low, maximum(u(row, b, 2 * lanes), u(row, b, 3 * lanes)));
+  };
   for (int row = 0; row < num_rows; ++row) {
-    for (int b = 0; b < blocks; ++b) {
-      const Lanes low = maximum(u(row, b, 0), u(row, b, lanes));
-      const Lanes high = maximum(u(row, b, 2 * lanes), u(row, b, 3 * lanes));
-      s.weight_scales[row * blocks + b] = largest_of(maximum(low, high));
+    float* to = s.weight_scales + row * blocks;
+    int b = 0;
+    for (; b + 4 <= blocks; b += 4) {
+      largest_of_four(top(row, b), top(row, b + 1), top(row, b + 2), top(row, b + 3), to + b);
     }
+    for (; b < blocks; ++b) to[b] = largest_of(top(row, b));
   }
   for (int i = 0; i < num_rows * blocks; ++i) {
     const float largest = s.weight_scales[i];
@@ -253,6 +301,36 @@ struct QuadSums {
   }
 };
 
+// The same for rows that fit one tile.
+template <int rows>
+void sum_quads_directly(const QuadScratch& s, const Cells<CacheType::q8_0>& cells, const float* factors,
+                        float* states) {
+  const int blocks = cells.size / numbers, state = state_floats(cells.size);
+  for (int b = 0; b < blocks; ++b) {
+    Ints dots[rows][2];
+    for (int r = 0; r < rows; ++r) dots[r][0] = dots[r][1] = Ints{};
+    for (int cell = 0; cell < block_cells; cell += 4) {
+      alignas(64) char values[2 * quad_bytes];
+      interleave_values(cells.row + cell * cells.stride + b * 34 + 2, cells.stride, values, values + quad_bytes);
+      const Ints first = load_quads(values), second = load_quads(values + quad_bytes);
+      cells.next->lines(2);
+      for (int r = 0; r < rows; ++r) {
+        const std::int8_t* weights = s.weights + (r * blocks + b) * block_cells + cell;
+        dots[r][0] = value_dot(dots[r][0], first, weights);
+        dots[r][1] = value_dot(dots[r][1], second, weights);
+      }
+    }
+    cells.next->lines(2);
+    for (int r = 0; r < rows; ++r) {
+      const Lanes scale = broadcast(s.weight_scales[r * blocks + b]), factor = broadcast(factors[r]);
+      for (int i = 0; i < 2; ++i) {
+        float* sum = states + r * state + b * numbers + i * lanes;
+        store(sum, fused(to_floats(dots[r][i]), scale, multiply(load(sum), factor)));
+      }
+    }
+  }
+}
+
 // As many heads at a time as have room for their rounded queries.
 void read_cells_in_integers(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
                             std::int64_t head_states, const Scratch& scratch, float* memory) {
@@ -269,30 +347,48 @@ void read_cells_in_integers(const Problem& p, const Rows& rows, std::int64_t cel
     const auto quads_of = [&](std::int64_t head) {
       return s.queries.row((head - some.head_begin) * num_rows, p.head_size);
     };
-    bool has_usual_scales = true;
-    const auto load_block = [&](const Cells<CacheType::q8_0>& keys, const Cells<CacheType::q8_0>& values) {
-      load_scales(keys, s.key_scales);
-      load_keys(keys, s.keys);
+    bool has_usual_scales = true, is_loaded = false;
+    const auto begin_block = [&](const Cells<CacheType::q8_0>&, const Cells<CacheType::q8_0>& values) {
+      is_loaded = false;
       load_scales(values, s.value_scales);
       has_usual_scales = are_usual(s.value_scales, values.size / numbers * block_cells);
-      if (has_usual_scales) load_values(values, s.values);
     };
     const auto add_run = [&](std::int64_t head, const Cells<CacheType::q8_0>& keys,
                              const Cells<CacheType::q8_0>& values, const Run& run) {
-      QuadScores{quads_of(head).row(run.begin, p.head_size), s, keys.next, p.head_size, scratch.scores}
-          .tiles<quad_rows>(0, run.end - run.begin);
-      softmax(scratch, run.masks, run.end - run.begin, run.states, p.value_size);
-      if (has_usual_scales) {
-        round_weights(s, scratch.scores, run.end - run.begin, p.value_size);
-        QuadSums{s, values.next, scratch.factors, p.value_size, run.states}.tiles<quad_rows>(0, run.end - run.begin);
+      const int count = run.end - run.begin;
+      const RoundedQueries queries = quads_of(head).row(run.begin, p.head_size);
+      const bool directly = count <= quad_rows;
+      if (!directly && !is_loaded) {
+        load_scales(keys, s.key_scales);
+        load_keys(keys, s.keys);
+        if (has_usual_scales) load_values(values, s.values);
+        is_loaded = true;
+      }
+      if (directly) {
+        with_rows<quad_rows>(count, [&](auto constant) {
+          score_quads_directly<decltype(constant)::value>(queries, keys, scratch.scores);
+        });
       } else {
-        for (int row = 0, count = run.end - run.begin; row < count; row += full_tile) {
+        QuadScores{queries, s, keys.next, p.head_size, scratch.scores}.tiles<quad_rows>(0, count);
+      }
+      softmax(scratch, run.masks, count, run.states, p.value_size);
+      if (!has_usual_scales) {
+        for (int row = 0; row < count; row += full_tile) {
           add_directly(scratch, values, row, row + full_tile < count ? row + full_tile : count, run.states);
         }
+        return;
+      }
+      round_weights(s, scratch.scores, count, p.value_size);
+      if (directly) {
+        with_rows<quad_rows>(count, [&](auto constant) {
+          sum_quads_directly<decltype(constant)::value>(s, values, scratch.factors, run.states);
+        });
+      } else {
+        QuadSums{s, values.next, scratch.factors, p.value_size, run.states}.tiles<quad_rows>(0, count);
       }
     };
     read_blocks<CacheType::q8_0>(p, some, cell, end_cell, states + (some.head_begin - rows.head_begin) * head_states,
-                                 head_states, load_block, add_run);
+                                 head_states, begin_block, add_run);
   }
 }
 
