@@ -1,6 +1,6 @@
 """How much faster the answers to the eight editing prompts come with a prediction of them (`prediction=`).
 
-python -m bench.copies.prediction [--tokens 200] [--rounds 3] [--models FOLDER]
+python -m bench.copies.prediction [--tokens 200] [--rounds 3] [--models FOLDER] [--replay]
 
 The predictions: the answer itself; the text that is to be edited; and a wrong one, the answer to another of the
 prompts. All runs of a prompt alternate in one process, decoding alone is timed, and earlier outputs are not
@@ -10,14 +10,20 @@ round, so that a busy machine slows both. Greedy: every run has the same output,
 Rows named "counted" have what other programs disturb only where they change what "auto" decides: the passes of both
 models at given prices. A pass of the target over n tokens costs 0.8 + 0.2 n passes over one (measured
 for 4 / 8 / 16 with AVX-512: 1.2 / 2.1 / 4.0), one of the draft model 0.3.
+
+With --replay the answers are decoded in simulated time instead (bench/copies/replay.cpp), without a draft model, which
+no other program disturbs.
 """
 
 from __future__ import annotations
 
 import pathlib
 import statistics
+import subprocess
+import tempfile
 
 from bench.common.options import parser_of
+from bench.common.paths import BUILD
 from bench.common.real_models import FOLDER, PAIR
 from bench.copies.editing import edits
 
@@ -33,12 +39,32 @@ def price(stats: sd.Stats) -> float:
     return stats.target_calls + 0.2 * stats.drafted + 0.3 * stats.draft_calls
 
 
+def replay(
+    generator: sd.Generator,
+    prompts: dict[str, str],
+    answers: dict[str, str],
+    texts: dict[str, str],
+    others: dict[str, str],
+) -> None:
+    predictions = {"answer": answers, "text": texts, "wrong": {name: answers[others[name]] for name in answers}}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, prediction in predictions.items():
+            paths = []
+            for number, name in enumerate(prompts):
+                paths.append(pathlib.Path(folder) / f"{number}.txt")
+                lines = [generator.tokenize(text) for text in (prompts[name], answers[name], prediction[name])]
+                paths[-1].write_text("".join(" ".join(map(str, tokens)) + "\n" for tokens in lines))
+            print(kind, flush=True)
+            subprocess.run([BUILD / "bench" / "bench_replay", *paths], check=True)
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these of the prompts")
+    parser.add_argument("--replay", action="store_true")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     arguments = parser.parse_args()
     target, draft = (arguments.models / f"{name}.gguf" for name in PAIR)
@@ -61,6 +87,9 @@ def main() -> None:
     }
     names = list(prompts)
     others = dict(zip(names, names[1:] + names[:1], strict=True))
+    if arguments.replay:
+        replay(engines["default"], prompts, answers, {name: edited_text(requests[name]) for name in names}, others)
+        return
     print(f"greedy, at most {arguments.tokens} tokens, medians of {arguments.rounds} rounds: times as fast\n")
     kinds = ("answer", "text", "wrong")
     print("| | " + " | ".join(f"{engine}: {kind}" for engine in engines for kind in kinds) + " |")

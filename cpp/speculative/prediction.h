@@ -24,7 +24,7 @@ class CopyRecord {
 };
 
 // Nobody knows whether a prediction is right, so every output starts from nothing: the first guess, which goes on after
-// the whole prompt, is believed; a wrong one is enough to wait for longer matches.
+// the whole prompt, is believed for some tokens; a wrong one is enough to wait for longer matches.
 struct Prediction {
   Prediction(const std::vector<Token>& prompt, const std::vector<Token>& text);
 
