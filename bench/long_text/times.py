@@ -1,13 +1,14 @@
 """What a long prompt costs: until the first token, for each token after it, and for each cycle with a draft model.
 
 python -m bench.long_text.times [TARGET DRAFT] [--prompts 500 2000 8000] [--rounds 3] [--windows 1024 0]
-  [--llama build/default/bench/peers/llama-completion]
+  [--kv-type f16] [--once] [--plain] [--llama build/default/bench/peers/llama-completion]
 
 Without files: the real pair (bench/common/real_models.py). One Generator per window of the draft (0: as long as the
 context). Each prompt is read without and with three drafts per cycle, in turn, and timed to the first token; then
 cycles of three drafts, plain tokens and tokens at the defaults ("auto") are timed in turn, once the draft has caught
 up. With --llama the same tokens are read and 24 more are decoded by llama.cpp without a draft, which is its fastest
-way here (bench/real_pair). Prints ratios: seconds of a busy machine say little. Tables are in RESULTS.md.
+way here (bench/real_pair). With --plain there is no draft model, only seconds. Prints ratios: seconds of a busy
+machine say little. Tables are in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Prompt:
         return f"{statistics.median(self.ratios[name]):.2f}" if name in self.ratios else ""
 
 
+SECONDS = ["first token with a draft, s", "plain token, ms", "tokens/s at the defaults"]
 COLUMNS = [
     "first token with a draft, of plain",
     "cycle of 3 drafts, in plain tokens",
@@ -97,20 +99,40 @@ def measure(arguments: argparse.Namespace, gen: sd.Generator, target: pathlib.Pa
     for round_ in range(arguments.rounds):
         # Another first token for every reading: nothing of it is cached.
         prompts = [[1000 + 2 * round_ + i, *tokens[:-1]] for i in range(2)]
-        plain, drafted = (first_token(gen, prompt, k) for prompt, k in zip(prompts, (0, 3), strict=True))
-        found.add(COLUMNS[0], drafted / plain)
+        plain = None if arguments.once else first_token(gen, prompts[0], 0)
+        drafted = first_token(gen, prompts[1], 3)
+        found.add(SECONDS[0], drafted)
+        if plain:
+            found.add(COLUMNS[0], drafted / plain)
         times = [seconds_per_cycle(gen, prompts[1], k) for k in (3, 0, 3, 0, 3)]
         token = statistics.median(times[1::2])
         found.add(COLUMNS[1], statistics.median(times[0::2]) / token)
         found.add(COLUMNS[2], token)
+        found.add(SECONDS[1], 1e3 * token)
+        rate = decoding_rate(gen, prompts[1])
+        found.add(SECONDS[2], rate)
         if arguments.llama:
-            rate = decoding_rate(gen, prompts[1])
             threads = arguments.threads or 2
             text = gen.detokenize(tokens)
             first, one = llama_times(arguments.llama, target, text, len(tokens) + 256, threads)
-            found.add(COLUMNS[3], plain / first)
+            found.add(COLUMNS[3], (plain or drafted) / first)
             found.add(COLUMNS[4], rate * one)
     return found
+
+
+def measure_plain(arguments: argparse.Namespace, target: pathlib.Path, context: int, text: str) -> None:
+    print("| prompt | cache | first token, s | plain token, ms | of the first row's |\n|---|---|---|---|---|")
+    with sd.Generator(
+        target, suffix=False, n_ctx=context, kv_type=arguments.kv_type, n_threads=arguments.threads
+    ) as gen:
+        tokens, first_row = gen.tokenize(text), 0.0
+        for length in arguments.prompts:
+            prompt = [1000, *tokens[: length - 1]]
+            first = first_token(gen, prompt, 0)
+            token = statistics.median(seconds_per_cycle(gen, prompt, 0) for _ in range(arguments.rounds))
+            first_row = first_row or token
+            cells = f"{first:.1f} | {1e3 * token:.1f} | {token / first_row:.2f}"
+            print(f"| {length} | {arguments.kv_type} | {cells} |", flush=True)
 
 
 def main() -> None:
@@ -118,6 +140,9 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="TARGET DRAFT")
     parser.add_argument("--prompts", type=int, nargs="+", default=[500, 2000, 8000], help="tokens")
     parser.add_argument("--windows", type=int, nargs="+", default=[1024, 0], help="of the draft")
+    parser.add_argument("--kv-type", default="f16", help="of the caches")
+    parser.add_argument("--once", action="store_true", help="read each prompt once, with a draft model")
+    parser.add_argument("--plain", action="store_true", help="without a draft model")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--text", type=pathlib.Path, default=LIBRARY / "argparse.py", help="repeated as needed")
@@ -127,11 +152,21 @@ def main() -> None:
     context = max(arguments.prompts) + 256
     text = arguments.text.read_text(encoding="utf-8")
     text *= 1 + 8 * context // len(text)
-    print("| prompt | window | " + " | ".join(COLUMNS) + " |\n|---|---|" + "---|" * len(COLUMNS))
+    if arguments.plain:
+        measure_plain(arguments, target, context, text)
+        return
+    columns = SECONDS + COLUMNS
+    print("| prompt | window | " + " | ".join(columns) + " |\n|---|---|" + "---|" * len(columns))
     for window in arguments.windows:
         first_row = None
         with sd.Generator(
-            target, draft, suffix=False, n_ctx=context, draft_window=window or context, n_threads=arguments.threads
+            target,
+            draft,
+            suffix=False,
+            n_ctx=context,
+            draft_window=window or context,
+            kv_type=arguments.kv_type,
+            n_threads=arguments.threads,
         ) as gen:
             tokens = gen.tokenize(text)
             for length in arguments.prompts:
@@ -139,7 +174,7 @@ def main() -> None:
                 token = statistics.median(found.ratios[COLUMNS[2]])
                 first_row = first_row or token
                 found.ratios[COLUMNS[2]] = [token / first_row]
-                cells = " | ".join(found.cell(column) for column in COLUMNS)
+                cells = " | ".join(found.cell(column) for column in columns)
                 print(f"| {length} | {window or 'all'} | {cells} |", flush=True)
 
 
