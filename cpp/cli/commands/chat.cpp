@@ -268,7 +268,7 @@ class Chat {
     if (!is_typed_) return true;
     if (has_stopped_) tell("(stopped; /more goes on)");
     if (reason == FinishReason::length)
-      note("(cut at -n " + std::to_string(settings_.request.max_tokens) + "; /more goes on)\n");
+      tell("(cut at -n " + std::to_string(settings_.request.max_tokens) + "; /more goes on)");
     note(styled(told(summary()) + "\n", Style::faint, settings_.color));
     explain_colors();
     tell_of_drafts();
@@ -352,7 +352,7 @@ class Chat {
     conversation_.clear();
     read_.clear();
     has_warned_ = false;
-    note("(a new conversation)\n");
+    tell("(a new conversation)");
   }
   void system(const std::string& text) {
     const std::string& present = conversation_.system();
@@ -360,25 +360,24 @@ class Chat {
     const bool removes = text == none;
     conversation_.set_system(removes ? "" : text);
     has_warned_ = false;
-    note(removes ? "(a new conversation without a system prompt)\n" : "(a new conversation with this system prompt)\n");
+    tell(removes ? "(a new conversation without a system prompt)" : "(a new conversation with this system prompt)");
   }
   void again(const std::string&) {
-    if (!conversation_.has_answer()) return note(no_answer);
+    if (!conversation_.has_answer()) return tell(no_answer);
     const ChatConversation::Answer answer = conversation_.answer();
     conversation_.set_answer({});
     if (!respond()) conversation_.set_answer(answer);
   }
   void more(const std::string&) {
-    if (!conversation_.has_answer()) note(no_answer);
+    if (!conversation_.has_answer()) tell(no_answer);
     else if (conversation_.answer().is_complete) tell("the answer is complete; /regen gives another one");
     else respond();
   }
   void undo(const std::string&) {
-    note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n"
-                                     : "there is nothing to undo\n");
+    tell(conversation_.forget_turn() ? "(the last question and its answer are forgotten)" : "there is nothing to undo");
   }
   void statistics(const std::string&) {
-    if (!conversation_.has_answer()) return note(no_answer);
+    if (!conversation_.has_answer()) return tell(no_answer);
     note(statistics_text(statistics_, last_->drafting(), generator_.draft_window(),
                          generator_.plain_seconds_per_token()));
   }
@@ -386,10 +385,10 @@ class Chat {
     const bool overwrites = given == "-f" || given.rfind("-f ", 0) == 0;
     const std::string path =
         with_home(overwrites ? given.substr(std::min(given.size(), given.find_first_not_of(' ', 2))) : given);
-    if (path.empty()) return note("/save needs the name of a file\n");
+    if (path.empty()) return tell("/save needs the name of a file");
     std::error_code ignored;
     if (!overwrites && path != file_ && std::filesystem::exists(path, ignored)) {
-      return note(printable(path) + " exists; /save -f " + printable(path) + " overwrites it\n");
+      return tell(printable(path) + " exists; /save -f " + printable(path) + " overwrites it");
     }
     try {
       const std::string text = conversation_.to_json(), part = path + ".part";
@@ -398,13 +397,13 @@ class Chat {
       file.close();
       replace_file(part, path);
       file_ = path;
-      note("(saved to " + printable(path) + ")\n");
+      tell("(saved to " + printable(path) + ")");
     } catch (const Error& error) {
-      note(printable(path) + ": cannot be written: " + error.what() + "\n");
+      tell(printable(path) + ": cannot be written: " + error.what());
     }
   }
   void load(const std::string& given) {
-    if (given.empty()) return note("/load needs the name of a file\n");
+    if (given.empty()) return tell("/load needs the name of a file");
     const std::string path = with_home(given);
     try {
       PromptSource source;
@@ -412,16 +411,16 @@ class Chat {
       conversation_.from_json(read_prompt(source));
       file_ = path;
       has_warned_ = false;
-      note("(loaded " + printable(path) + ")\n");
+      tell("(loaded " + printable(path) + ")");
     } catch (const Error& error) {
       tell(error.what());
     } catch (const std::invalid_argument& error) {
-      note(printable(path) + ": " + error.what() + "\n");
+      tell(printable(path) + ": " + error.what());
     }
   }
   void set(const std::string& text) { note(settings_.set(text)); }
   void read(const std::string& given) {
-    if (given.empty()) return note("/read needs the name of a file\n");
+    if (given.empty()) return tell("/read needs the name of a file");
     const std::string path = with_home(given);
     try {
       PromptSource source;
@@ -445,7 +444,7 @@ class Chat {
   }
 
   static constexpr const char* none = "none";
-  static constexpr const char* no_answer = "there is no answer yet\n";
+  static constexpr const char* no_answer = "there is no answer yet";
 
   ChatSettings settings_;
   ChatInput& input_;
