@@ -35,42 +35,39 @@ double measured_gain(const Stats& stats, double plain_seconds) {
   return stats.drafted > 0 && stats.tokens >= enough ? plain_seconds * stats.tokens_per_second() : 0.0;
 }
 
-std::string drafting_text(const std::string& drafting) {
-  constexpr std::size_t label = 9;
-  return "drafting " + wrap(drafting, 80 - label, label) + "\n";
-}
+std::string drafting_text(const std::string& drafting) { return labelled("drafting", drafting); }
 
 std::string statistics_text(const Stats& stats, const std::string& drafting, int draft_window, double plain_seconds) {
-  std::string text =
-      "prompt   " + counted(stats.prompt_tokens, "token") +
+  std::string prompt =
+      counted(stats.prompt_tokens, "token") +
       format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
   // The last one is read with the output.
-  if (stats.prompt_tokens_read() > 1) text += format(", %.1f tokens/s", stats.prompt_tokens_per_second());
-  text += "\n";
-  text += "output   " + counted(stats.tokens, "token") +
-          format(" in %.2f s, %.1f tokens/s\n", stats.seconds, stats.tokens_per_second());
+  if (stats.prompt_tokens_read() > 1) prompt += format(", %.1f tokens/s", stats.prompt_tokens_per_second());
+  std::string text = labelled("prompt", prompt);
+  text += labelled("output", counted(stats.tokens, "token") +
+                                 format(" in %.2f s, %.1f tokens/s", stats.seconds, stats.tokens_per_second()));
   if (stats.drafted > 0) {
-    text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted),
-                   whole(stats.accepted), stats.acceptance_rate());
-    if (stats.drafted_copies > 0) {
-      text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies),
-                     whole(stats.accepted_copies));
-    }
+    text += labelled("drafts", format("%lld proposed, %lld accepted: acceptance rate %.2f", whole(stats.drafted),
+                                      whole(stats.accepted), stats.acceptance_rate()));
+  }
+  if (stats.drafted_copies > 0) {
+    text += labelled("copies", format("%lld of these proposed, %lld accepted", whole(stats.drafted_copies),
+                                      whole(stats.accepted_copies)));
   }
   if (const double gain = measured_gain(stats, plain_seconds); gain > 0.0) {
-    text += format("gain     %.1f times plain decoding, which makes %.1f tokens/s\n", gain, 1.0 / plain_seconds);
+    text += labelled("gain", format("%.1f times plain decoding, which makes %.1f tokens/s", gain, 1.0 / plain_seconds));
   }
   if (draft_window > 0 && stats.prompt_tokens > draft_window) {
-    text += "window   the draft model reads the last " + counted(draft_window, "token") + ": " +
-            format("%lld so far\n", whole(stats.draft_tokens_read));
+    text += labelled("window", "the draft model reads the last " + counted(draft_window, "token") + ": " +
+                                   format("%lld so far", whole(stats.draft_tokens_read)));
   }
   text += drafting_text(measured_drafting(stats, drafting));
-  text += "target   " + counted(stats.target_calls, "call") +
-          format(", %.2f tokens per call\n", stats.tokens_per_target_call());
-  return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
-         share("target", stats.target_seconds, stats.seconds) + ", " +
-         share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" + "         " +
-         share("other", other_seconds(stats), stats.seconds) + "\n";
+  text += labelled(
+      "target", counted(stats.target_calls, "call") + format(", %.2f tokens per call", stats.tokens_per_target_call()));
+  return text + labelled("time", share("draft", stats.draft_seconds, stats.seconds) + ", " +
+                                     share("target", stats.target_seconds, stats.seconds) + ", " +
+                                     share("sampling", stats.sampling_seconds, stats.seconds) + ", " +
+                                     share("other", other_seconds(stats), stats.seconds));
 }
 
 nlohmann::ordered_json statistics_json(const Stats& stats, const std::string& drafting) {

@@ -14,8 +14,8 @@ constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
 // measured, as there were no drafts or too few tokens.
 double measured_gain(const Stats& stats, double plain_seconds);
 
-// 80 columns each. drafting: a sentence about the use of drafts (engine/drafting_report.h). draft_window: tokens; 0:
-// there is no draft model.
+// Rows of a report (labelled()). drafting: a sentence about the use of drafts (engine/drafting_report.h). draft_window:
+// tokens; 0: there is no draft model.
 std::string drafting_text(const std::string& drafting);
 std::string statistics_text(const Stats& stats, const std::string& drafting, int draft_window, double plain_seconds);
 // The names are those of Stats in Python. drafting: empty: of several requests.

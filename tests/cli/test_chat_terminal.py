@@ -442,7 +442,7 @@ def test_nothing_is_broken_inside_a_word(
         f"/save {there}",
         f"/load {there}",
     ]
-    typed += ["/undo", "/undo", "/system be brief", "/system", "/system none", "/set temp 0.5", "/stats"]
+    typed += ["/stats", "/undo", "/undo", "/system be brief", "/system", "/system none", "/set temp 0.5"]
     with Terminal(command, columns=columns, env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
         terminal.read_until(ready)
         for text in typed:

@@ -198,12 +198,9 @@ class Chat {
     const int context = generator_.n_ctx(), trained = generator_.trained_context();
     std::string size = counted(context, "token");
     if (context < trained) size += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
-    const std::size_t width = idx(std::max(30, terminal_size().columns - 1)), label = 9;
-    std::string text = "model    " + file_name(arguments.generator.target) + "\n";
-    text += "draft    " + (draft.empty() ? "none" : file_name(draft)) + "\n";
-    text += "template " + std::string(of_template) + "\n";
-    text += "context  " + wrap(size, width - label, label);
-    return text + "\n";
+    return labelled("model", file_name(arguments.generator.target)) +
+           labelled("draft", draft.empty() ? "none" : file_name(draft)) + labelled("template", of_template) +
+           labelled("context", size);
   }
 
   std::string introduction() const {

@@ -111,9 +111,9 @@ CommandLine command_line(GenerateOptions& options) {
 // The options that repeat the output if the rest of the command stays the same.
 std::string how_to_repeat(const RequestHandle& request) {
   const std::string seed = std::to_string(request.seed()), mode = name(request.verification());
-  if (request.is_repeatable()) return "repeat   --seed " + seed + " --verification " + mode + "\n";
-  return "seed     " + seed + ", verification " + mode +
-         "\nrepeat   start with --seed: -k auto depends on measured times\n";
+  if (request.is_repeatable()) return labelled("repeat", "--seed " + seed + " --verification " + mode);
+  return labelled("seed", seed + ", verification " + mode) +
+         labelled("repeat", "start with --seed: -k auto depends on measured times");
 }
 
 // Writes the output as text or as JSON.
@@ -144,7 +144,7 @@ class TextSink : public Sink {
     if (!statistics_) return;
     const double plain = generator_.plain_seconds_per_token();
     note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting(), generator_.draft_window(), plain) +
-         "ended    by " + (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(request));
+         labelled("ended", "by " + (reason.empty() ? "-n 0" : reason)) + how_to_repeat(request));
   }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cli/terminal/format.h"
 #include "platform/console.h"
 
 namespace specdec::cli {
@@ -31,6 +32,13 @@ std::string told(const std::string& sentence) {
 }
 
 void tell(const std::string& sentence) { note(told(sentence) + "\n"); }
+
+std::string labelled(const std::string& label, const std::string& text) {
+  constexpr int most = 80, least = 30;
+  constexpr std::size_t indent = 9;
+  const int columns = is_terminal(StandardStream::error) ? std::clamp(terminal_size().columns - 1, least, most) : most;
+  return pad(label, indent) + wrap(text, idx(columns) - indent, indent) + "\n";
+}
 
 bool output_is_terminal() { return is_terminal(StandardStream::output); }
 bool input_is_terminal() { return is_terminal(StandardStream::input); }

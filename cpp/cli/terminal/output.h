@@ -26,6 +26,10 @@ void note(std::string_view text);
 std::string told(const std::string& sentence);
 void tell(const std::string& sentence);
 
+// A row of a report on standard error: the label, and a text that is broken between words, at 80 columns or where the
+// terminal ends.
+std::string labelled(const std::string& label, const std::string& text);
+
 bool output_is_terminal();
 bool input_is_terminal();
 
