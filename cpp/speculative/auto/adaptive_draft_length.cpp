@@ -121,7 +121,7 @@ void AdaptiveDraftLength::begin_with(const AutoKnowledge& known) {
   has_model_ = !known.draft.passes.empty();
   budget_ = known.budget * plain_seconds();
   is_known_ = true;
-  seconds_run_ = options_.warm_after;
+  seconds_run_ = std::max(options_.warm_after, options_.trials_grow * plain_seconds());
 }
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
@@ -430,7 +430,8 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   // A trial may cost more than expected, because a draft model that was not used for long must first read the tokens it
   // missed; then the budget goes negative. It is capped at the cost of one trial, so that trials never come in a row.
   const double one_trial = target_costs_.seconds(num_sequences_) + draft_pass_;
-  budget_ = std::min(one_trial, budget_ + options_.trial_share * undisturbed);
+  const double grown = seconds_run_ / (options_.trials_grow * target_costs_.seconds(num_sequences_));
+  budget_ = std::min(one_trial, budget_ + std::min(1.0, grown) * options_.trial_share * undisturbed);
   reading_budget_ = std::min(dearest_, reading_budget_ + options_.trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
   if (trial_ > 0 && longest_ > 0)

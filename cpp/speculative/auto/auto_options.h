@@ -24,22 +24,22 @@ struct AutoOptions {
   };
   // Acceptance (acceptance_model.h): log-odds(accepted) = level + slope * log-odds(confidence).
   struct Acceptance {
-    // The prior assumes more acceptance than the confidences suggest, so that drafts are tried; a few verdicts correct
-    // it.
-    double level = 0.5, slope = 0.6;
-    double level_variance = 1.0, slope_variance = 0.1;
+    // The prior is near even odds whatever the confidence, so that drafts are tried; a few verdicts correct it.
+    double level = 0.0, slope = 0.3;
+    double level_variance = 1.5, slope_variance = 0.1;
     double between_runs = 0.6;  // weight of what an earlier process learnt, of other texts, against this prior
-    double drift = 4e-3;        // share of these variances that is added per cycle; about the last 50 verdicts count
+    double drift = 2.7e-3;      // share of these variances that is added per cycle; about the last 50 verdicts count
   };
 
   Costs costs;
   Acceptance acceptance;
   double memory = 0.95;  // decay of the current rate, and of the share of cycles with something to propose, per cycle
-  double trial_share = 0.01;  // share of the time that trials may take
-  double optimism = 2.0;      // standard deviations that the optimistic cost of a length is below its mean
-  double leap = 4.0;          // a pass may have this many times the columns of the largest one measured
-  double warm_after = 2e-3;   // seconds of plain cycles before the first draft: caches and pages are cold at first
-  int longest_tried = 24;     // drafts
+  double trial_share = 0.01;   // share of the time that trials may take
+  double trials_grow = 160.0;  // plain passes, over which that share grows from 0: what was just learnt needs no trial
+  double optimism = 2.0;       // standard deviations that the optimistic cost of a length is below its mean
+  double leap = 4.0;           // a pass may have this many times the columns of the largest one measured
+  double warm_after = 2e-3;    // seconds of plain cycles before the first draft: caches and pages are cold at first
+  int longest_tried = 24;      // drafts
   double catch_up_lasts =
       32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
   // Tokens that an output is expected to have beyond those that it has: whether a draft model reads a long text for it.
