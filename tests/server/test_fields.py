@@ -200,7 +200,7 @@ def test_a_prediction(server: Server) -> None:
         assert (
             reply["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] > 0
         )  # others copy earlier outputs
-    wrong = {"type": "content", "content": "zq " + text[:9] + " zq zq"}
+    wrong = {"type": "content", "content": text[: len(text) // 2] + " zq zq zq"}
     (reply,) = reply_of(server, path, False, **COMMON, temperature=0, prediction=wrong, num_draft_tokens=8)
     assert text_of(path, [reply]) == text
     assert reply["usage"]["completion_tokens_details"]["rejected_prediction_tokens"] > 0

@@ -174,7 +174,7 @@ def test_a_stream_is_kept_alive_while_it_waits(specdec: pathlib.Path, folder: pa
         reply = waiting.result()
         assert reply.text.startswith(": loading the model")
         assert '\n: X-Ignored-Schema-Keywords: ["/not"]\n' in reply.text  # the headers were sent before
-        assert reply.events[-1]["choices"][0]["finish_reason"] == "length"
+        assert reply.events[-1]["choices"][0]["finish_reason"] in ("length", "stop")
         failed = server.post("/v1/completions", {**body, "model": "broken"})  # quickly: the status can still say it
         assert failed.status == 500
 
