@@ -10,14 +10,12 @@ prediction (of the slowest one), without and with copies of the prompt.
 from __future__ import annotations
 
 import argparse
-import pathlib
 import random
 import re
-import subprocess
-import tempfile
 
-from bench.common.paths import BUILD, ROOT
+from bench.common.paths import ROOT
 from bench.common.texts import LIBRARY
+from bench.copies.replay import replay
 
 import specdec_native as sd
 
@@ -63,9 +61,9 @@ def main() -> None:
         "English, continued": [(text[:500], text[500:]) for text in prose],
     }
 
-    def ids(text: str) -> str:
+    def ids(text: str) -> list[int]:
         pieces = [text[i : i + 5000] for i in range(0, len(text), 5000)]
-        return " ".join(str(token) for piece in pieces for token in gen.tokenize(piece))
+        return [token for piece in pieces for token in gen.tokenize(piece)]
 
     rows: dict[str, list[tuple[str, ...]]] = {}
     if arguments.predictions:
@@ -90,14 +88,9 @@ def main() -> None:
             ]
     else:
         rows.update(kinds)
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, texts_of_tasks in rows.items():
-            paths = []
-            for number, task in enumerate(texts_of_tasks):
-                paths.append(pathlib.Path(folder) / f"{number}.txt")
-                paths[-1].write_text("".join(f"{ids(text)}\n" for text in task))
-            print(kind, flush=True)
-            subprocess.run([BUILD / "bench" / "bench_replay", *paths], check=True)
+    for kind, texts_of_tasks in rows.items():
+        print(kind, flush=True)
+        replay([ids(text) for text in task] for task in texts_of_tasks)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import pathlib
 import statistics
-import subprocess
-import tempfile
 
 from bench.common.options import parser_of
-from bench.common.paths import BUILD
 from bench.common.real_models import FOLDER, PAIR
 from bench.copies.editing import edits
+from bench.copies.replay import replay
 
 import specdec_native as sd
 
@@ -37,25 +35,6 @@ def edited_text(prompt: str) -> str:
 def price(stats: sd.Stats) -> float:
     """In passes of the target over one token."""
     return stats.target_calls + 0.2 * stats.drafted + 0.3 * stats.draft_calls
-
-
-def replay(
-    generator: sd.Generator,
-    prompts: dict[str, str],
-    answers: dict[str, str],
-    texts: dict[str, str],
-    others: dict[str, str],
-) -> None:
-    predictions = {"answer": answers, "text": texts, "wrong": {name: answers[others[name]] for name in answers}}
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, prediction in predictions.items():
-            paths = []
-            for number, name in enumerate(prompts):
-                paths.append(pathlib.Path(folder) / f"{number}.txt")
-                lines = [generator.tokenize(text) for text in (prompts[name], answers[name], prediction[name])]
-                paths[-1].write_text("".join(" ".join(map(str, tokens)) + "\n" for tokens in lines))
-            print(kind, flush=True)
-            subprocess.run([BUILD / "bench" / "bench_replay", *paths], check=True)
 
 
 def main() -> None:
@@ -87,17 +66,24 @@ def main() -> None:
     }
     names = list(prompts)
     others = dict(zip(names, names[1:] + names[:1], strict=True))
+
+    def predictions_of(name: str) -> dict[str, str]:
+        return {"answer": answers[name], "text": edited_text(requests[name]), "wrong": answers[others[name]]}
+
+    kinds = ("answer", "text", "wrong")
     if arguments.replay:
-        replay(engines["default"], prompts, answers, {name: edited_text(requests[name]) for name in names}, others)
+        ids = engines["default"].tokenize
+        for kind in kinds:
+            print(kind, flush=True)
+            replay([ids(prompts[name]), ids(answers[name]), ids(predictions_of(name)[kind])] for name in names)
         return
     print(f"greedy, at most {arguments.tokens} tokens, medians of {arguments.rounds} rounds: times as fast\n")
-    kinds = ("answer", "text", "wrong")
     print("| | " + " | ".join(f"{engine}: {kind}" for engine in engines for kind in kinds) + " |")
     print("|---|" + "---|" * (len(engines) * len(kinds)), flush=True)
     counted: dict[str, list[float]] = {}
     columns: dict[tuple[str, str], list[float]] = {(engine, kind): [] for engine in engines for kind in kinds}
     for name in arguments.only or names:
-        predictions = {"answer": answers[name], "text": edited_text(requests[name]), "wrong": answers[others[name]]}
+        predictions = predictions_of(name)
         counted[name] = []
         cells = []
         for engine, generator in engines.items():

@@ -18,7 +18,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 from bench.common import shapes
@@ -29,6 +28,7 @@ from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import I_QUANTS, Shape
 
 REPEATS = 3  # passes timed in a row
+LONG = 256  # tokens of a pass that is timed once, and that does not wake threads
 
 
 class Passes:
@@ -175,15 +175,12 @@ def main() -> None:
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
     arguments = parser.parse_args()
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
-    made = tempfile.TemporaryDirectory()
     if arguments.types:
         arguments.files = make_types(arguments.types, arguments.models, arguments.build)
     if arguments.files:
-        ik = (
-            build_with_ik(arguments.ik[0], arguments.ik[1], pathlib.Path(made.name, "passes_ik"))
-            if arguments.ik
-            else None
-        )
+        ik = None
+        if arguments.ik:
+            ik = build_with_ik(arguments.ik[0], arguments.ik[1], arguments.models / "passes_ik")
         rows, title = rows_of_files(arguments.files, ours, stock, ik), "Files as downloaded"
     else:
         files = make_models(arguments.shape, arguments.models, arguments.build)
@@ -204,12 +201,10 @@ def main() -> None:
             turns = list(processes.items())
             for name, process in turns if round_ % 2 == 0 else reversed(turns):
                 time.sleep(0.2)  # the previous process's worker threads poll for a while: wait until they sleep
-                process.milliseconds(
-                    n if n < 256 or round_ == 0 else 1, arguments.cached
-                )  # wakes the threads of this one
+                process.milliseconds(n if n < LONG or round_ == 0 else 1, arguments.cached)  # wakes the threads
                 if arguments.realtime:
                     process.prioritise(True)
-                elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS if n < 256 else 1)]
+                elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS if n < LONG else 1)]
                 if arguments.realtime:
                     process.prioritise(False)
                 if round_ > 0:  # the first touches the file

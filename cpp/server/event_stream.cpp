@@ -35,8 +35,8 @@ void EventStream::send(const std::string& event, const Json& data) {
 
 void EventStream::send_done() { put("data: [DONE]\n\n"); }
 
-void EventStream::keep_alive(std::chrono::seconds interval, const std::string& comment) {
-  if (interval.count() > 0 && std::chrono::steady_clock::now() - last_ >= interval) this->comment(comment);
+void EventStream::keep_alive(std::chrono::seconds interval, const std::string& text) {
+  if (interval.count() > 0 && std::chrono::steady_clock::now() - last_ >= interval) comment(text);
 }
 
 void EventStream::comment(const std::string& text) { put(":" + text + "\n\n"); }

@@ -21,7 +21,7 @@ class EventStream {
   void send(const std::string& event, const Json& data);  // event: ...; data: {...}
   void send_done();                                       // data: [DONE]
   // A comment, which readers ignore, if nothing was sent for so long; 0 or less: never.
-  void keep_alive(std::chrono::seconds interval, const std::string& comment = "");
+  void keep_alive(std::chrono::seconds interval, const std::string& text = "");
   void comment(const std::string& text);
   const Write& write() const { return write_; }  // for events that are text already
 

@@ -141,9 +141,7 @@ def ignored_keywords(
     """The keywords of a schema, or of those in a structural tag, that cannot be enforced: their places, as JSON
     pointers. A request that has one is an error, or with `strict_schema=False` leaves them to you. Raises ValueError
     for what is no schema."""
-    if json_schema is not None:
-        return _core.ignored_keywords(strict_schema=False, json_schema=json_schema)
-    return _core.ignored_keywords(strict_schema=False, structural_tag=structural_tag)
+    return _core.ignored_keywords(json_schema=json_schema, structural_tag=structural_tag)
 
 
 def _parsed(text: str, schema: Any) -> Any:

@@ -432,17 +432,9 @@ def test_nothing_is_broken_inside_a_word(
     command = [specdec, "chat", *OPTIONS, target_path, "-c", "300", "-n", "60", "-k", "3"]
     there = tmp_path / "there.txt"
     there.write_text("not a conversation")
-    typed = [
-        "import os",
-        "/help",
-        "/read missing.txt",
-        "/show",
-        "/more",
-        "/nonsense",
-        f"/save {there}",
-        f"/load {there}",
-    ]
-    typed += ["/stats", "/undo", "/undo", "/system be brief", "/system", "/system none", "/set temp 0.5"]
+    typed = ["import os", "/help", "/read missing.txt", "/show", "/more", "/nonsense", "/stats"]
+    typed += [f"/save {there}", f"/load {there}", "/undo", "/undo"]
+    typed += ["/system be brief", "/system", "/system none", "/set temp 0.5"]
     with Terminal(command, columns=columns, env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
         terminal.read_until(ready)
         for text in typed:

@@ -58,19 +58,18 @@ def test_a_slot_is_saved_and_restored(server: Server, kept: pathlib.Path) -> Non
     assert again["timings"]["prompt_n"] == 1 and again["content"] == first["content"]
 
 
-def test_slots_keep_their_numbers(specdec: pathlib.Path) -> None:
+def test_slots_keep_their_numbers(server: Server) -> None:
     """Whatever runs in the others, and wherever the engine moves them in its caches."""
     prompts = [TEXT, "class Stack:\n" * 40, "def bfs(graph, start):\n" * 30]
-    with serving(specdec, "-np", "3", "-c", "2048", "--no-repack", "--cache-ram", "64") as server:
-        for slot in (2, 0, 1):
-            assert read(server, slot, prompts[slot]) > 100
-        with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            for _ in range(4):
-                slots = list(range(3))
-                answers = pool.map(lambda slot: complete(server, slot, prompts[slot], n_predict=24), slots)
-                assert [answer["id_slot"] for answer in answers] == slots
-        for slot in range(3):
-            assert read(server, slot, prompts[slot]) < 3
+    for slot in (2, 0, 1):
+        assert read(server, slot, prompts[slot]) > 100
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for _ in range(4):
+            slots = list(range(3))
+            answers = pool.map(lambda slot: complete(server, slot, prompts[slot], n_predict=24), slots)
+            assert [answer["id_slot"] for answer in answers] == slots
+    for slot in range(3):
+        assert read(server, slot, prompts[slot]) < 3
 
 
 def test_a_request_waits_for_its_slot_and_lets_others_pass(server: Server) -> None:

@@ -1,7 +1,7 @@
 """Whether "auto" keeps up with plain decoding and with the best K on a mixture of experts whose tokens share experts
 as those of a text do, and how many experts a pass reads.
 
-python -m bench.mixture.trained [--random] [--threads 2] [--rounds 3] [--tokens 160] [--folder FOLDER]
+python -m bench.mixture.clustered [--random] [--threads 2] [--rounds 3] [--tokens 160] [--folder FOLDER]
 
 The mixture is the bundled target with 64 experts of which 8 are used (0.3B weights, Q8_0). Every expert is the
 target's feed-forward part, so it writes what the target writes, and the bundled draft is accepted as for the target.
@@ -180,7 +180,7 @@ def main() -> None:
         print_speeds(mixture, {"a random draft model": draft, "copies": "suffix"}, arguments, {"temperature": 0})
         return
     small = Small()
-    mixture = arguments.folder / "trained-mixture-q8_0.gguf"
+    mixture = arguments.folder / "clustered-mixture-q8_0.gguf"
     with sd.Generator(TARGET, DRAFT) as tokenizer:
         learnt, others = windows(tokenizer, MODULES), windows(tokenizer, ["heapq", "shlex", "textwrap"])
     if not mixture.exists():
