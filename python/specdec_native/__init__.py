@@ -7,7 +7,12 @@
 >>> gen.stats.acceptance_rate
 """
 
-from . import mxfp6, sampling
+try:
+    from . import mxfp6, sampling
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith("specdec_native._core"):
+        raise
+    raise ImportError("the native extension is not built; run `make build` here, or `pip install .`") from error
 from ._chat import AssistantMessage, FunctionCall, ToolCall
 from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, VocabularyMismatch, __version__
 from ._generator import Generator
