@@ -18,8 +18,8 @@ class ArgumentError : public std::invalid_argument {
   std::string name_;
 };
 
-// "top_p is 1.5; it must be a number above 0 and at most 1". The requirement alone is for callers that name the
-// argument otherwise.
+// "top_p is 1.5; it must be a number above 0 and at most 1". requirement() is for callers that use another name for the
+// argument.
 class WrongValue : public ArgumentError {
  public:
   WrongValue(std::string name, const std::string& value, std::string requirement);

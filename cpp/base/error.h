@@ -26,7 +26,7 @@ struct ContextFull : public Error {
   ContextFull(const std::string& message, std::size_t prompt_tokens, int context_tokens)
       : Error(message), num_tokens(prompt_tokens), n_ctx(context_tokens) {}
 
-  std::size_t num_tokens;  // of the prompt; of a long one, which is not tokenized to its end, of its beginning
+  std::size_t num_tokens;  // of the prompt, or of its beginning if it is too long to tokenize completely
   int n_ctx;
 };
 

@@ -1,4 +1,4 @@
-// Failed assertions inside llama.cpp: they end the process, or throw.
+// Whether a failed assertion inside llama.cpp ends the process or throws.
 #pragma once
 
 namespace specdec {
@@ -20,8 +20,8 @@ class AbortsAsErrors {
   AbortsAsErrors& operator=(const AbortsAsErrors&) = delete;
 
   static bool is_active() { return are_errors; }
-  static void suspend() { are_errors = false; }  // until the innermost of them ends
-  // Whether there is one on this thread, suspended or not: for code that no other thread waits for.
+  static void suspend() { are_errors = false; }  // until the innermost AbortsAsErrors ends
+  // Whether this thread has one, suspended or not. For code that no other thread waits for.
   static bool exists() { return depth > 0; }
 
  private:

@@ -26,7 +26,7 @@ static inline float bfloat_to_float(std::uint16_t bfloat) noexcept {
   return value;
 }
 
-// To nearest even; NaN becomes a quiet one.
+// Rounds to nearest even; NaN becomes a quiet NaN.
 static inline std::uint16_t float_to_half(float x) noexcept {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &x, sizeof bits);

@@ -1,6 +1,6 @@
 // Counts and places are signed in this code, because differences of them are; sizes of containers and of memory are
-// unsigned. idx(i) is a count or a place, never negative, as std::size_t: v[idx(i)], std::vector<float>(idx(n)), idx(n)
-// * sizeof(float).
+// unsigned. idx(i) converts a count or a place, which is never negative, to std::size_t: v[idx(i)],
+// std::vector<float>(idx(n)), idx(n) * sizeof(float).
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ struct Isa {
   CpuFeatures usable() const noexcept { return needs | (allows & cpu_features()); }
 };
 
-// Those that this CPU and operating system can run, best first; scalar is always last.
+// The sets that this CPU and operating system can run, best first; scalar is always last.
 const std::vector<const Isa*>& supported_isas();
 
 struct IsaSelection {

@@ -1,4 +1,4 @@
-// How deep JSON text is nested, before it is parsed: parsers and writers recurse.
+// The nesting depth of JSON text, to be checked before parsing: parsers and writers recurse.
 #pragma once
 
 #include <string_view>

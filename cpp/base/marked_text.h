@@ -1,4 +1,4 @@
-// Text that says which of its parts a caller wrote.
+// Text in which the parts that a caller wrote are marked.
 #pragma once
 
 #include <cstddef>

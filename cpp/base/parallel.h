@@ -15,7 +15,8 @@ namespace specdec {
 
 // Runs work(piece, thread) once for each piece 0 .. num_pieces - 1 on up to num_threads threads (fewer if the system
 // cannot start more). Thread 0 is the caller's; after each of its pieces it calls tick(). Pieces are started in order.
-// After an exception no further pieces are started; of several exceptions, that of the lowest piece is rethrown here.
+// After an exception no further pieces are started; if several pieces throw, the exception of the lowest one is
+// rethrown here.
 template <typename Work, typename Tick>
 void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work, const Tick& tick) {
   std::atomic<std::int64_t> next{0};

@@ -1,4 +1,4 @@
-// Bytes of unknown origin as text.
+// Turns bytes of unknown origin into valid or printable text.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace specdec {
 // are not UTF-8 become U+FFFD.
 void decode_utf8(std::string& bytes, std::string& text);
 
-// All of it: an incomplete last character becomes U+FFFD, too.
+// The same for complete text: an incomplete last character becomes U+FFFD, too.
 std::string valid_utf8(std::string bytes);
 
-// Safe to show on one line: control characters escaped, bytes that are not UTF-8 replaced. For names and texts from
-// files, which must not reach a terminal as they are.
+// Makes names and texts from files safe to show on one line of a terminal: escapes control characters and replaces
+// bytes that are not UTF-8.
 std::string printable(const std::string& bytes);
 
-// ASCII letters in lower case; all other bytes as they are.
+// Converts ASCII letters to lower case; all other bytes stay.
 std::string lower_case(std::string text);
 
-// For valid UTF-8: the bytes of a character, from its first one, and the character that starts at a byte.
+// For valid UTF-8: the length of a character in bytes, given its first byte; the character that starts at byte `at`.
 std::size_t utf8_length(char first);
 char32_t utf8_character(std::string_view text, std::size_t at);
 

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::hours abandoned_after(1);  // since the last write to a temporary file
 
-// Of the disk: a twentieth, at most 10 GiB.
+// Bytes of the disk that must stay free: a twentieth, at most 10 GiB.
 std::uint64_t bytes_to_leave(const fs::space_info& disk) {
   return std::min<std::uint64_t>(disk.capacity / 20, std::uint64_t{10} << 30);
 }

@@ -1,7 +1,7 @@
-// A folder of files that can be made again, of a limited total size: those that were not used for the longest go first.
+// A folder of limited total size for files that can be made again. The least recently used are removed first.
 //
-// Several processes may use it at once: a file is written under another name (".part" and what follows behind its own)
-// and renamed when it is complete, and a file that another process removes meanwhile is one that is not there.
+// Several processes may use it at once: a file is written under a temporary name (its own, then ".part" and a suffix)
+// and renamed when it is complete. A file that another process removes meanwhile counts as missing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace specdec {
 
-// FOLDER or FOLDER:MIB, as users write it. What follows a colon and is no number is a part of the path.
+// FOLDER or FOLDER:MIB, as users write it. A colon that no number follows is a part of the path.
 struct FolderLimit {
   std::string folder;
   std::uint64_t most_bytes;
@@ -26,8 +26,8 @@ class BoundedFolder {
     std::uint64_t bytes;
   };
 
-  // Makes the folder if there is none, and removes what a process left that died while it wrote. extension: of all of
-  // its files; others are not touched. Throws Error.
+  // Makes the folder if there is none, and removes the temporary files of processes that died while writing. Only files
+  // with this extension are touched. Throws Error.
   BoundedFolder(std::string folder, std::uint64_t most_bytes, std::string extension);
 
   const std::string& path() const { return folder_; }
@@ -36,8 +36,8 @@ class BoundedFolder {
   void mark_used(const std::string& name) const noexcept;
   void remove(const std::string& name) const noexcept;
 
-  // Removes files until these bytes have room within the limit, and a part of the disk stays free besides. False: they
-  // have none; nothing is removed where removing all would not help.
+  // Removes files until this many bytes fit within the limit and leave a part of the disk free. Returns false if they
+  // cannot fit; removes nothing if removing everything would not help.
   bool make_room(std::uint64_t bytes) const;
 
  private:

@@ -25,7 +25,7 @@ std::string content_of(const std::string& path) {
   }
 }
 
-constexpr std::uint64_t prime = 0x100000001b3u;  // FNV's; odd, so that no two words of a lane give the same
+constexpr std::uint64_t prime = 0x100000001b3u;  // FNV's; odd, so that different words of a lane give different results
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void ContentHash::add_block(const unsigned char* block) {
     std::uint64_t word;
     std::memcpy(&word, block + lane * sizeof word, sizeof word);
     lanes_[lane] = (lanes_[lane] ^ word) * prime;
-    lanes_[lane] ^= lanes_[lane] >> 32;  // or the upper bits of a word would never reach the lower ones
+    lanes_[lane] ^= lanes_[lane] >> 32;  // otherwise the upper bits of a word never reach the lower ones
   }
 }
 

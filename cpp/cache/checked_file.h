@@ -1,8 +1,8 @@
-// Files of ours that a later process reads again: caches that can be rebuilt.
+// Cache files of ours that a later process reads, and that can be rebuilt.
 //
 // Little-endian: a magic word of 8 characters, u32 version, fields of u64 length and that many bytes; at the end the
-// ContentHash of all before it, 16 hexadecimal digits. Nothing of a file is used before its hash is right. That finds
-// damage, not malice: a file from someone else deserves the trust of a program.
+// ContentHash of all before it, 16 hexadecimal digits. No field is used before the hash has been checked. The hash
+// detects damage, not malice: trust a file from someone else as you would trust a program from them.
 #pragma once
 
 #include <array>
@@ -31,12 +31,12 @@ class ContentHash {
   void add_block(const unsigned char* block);
 
   std::array<std::uint64_t, num_lanes> lanes_{1, 2, 3, 4};
-  std::array<unsigned char, block_bytes> rest_{};  // that is no block yet
+  std::array<unsigned char, block_bytes> rest_{};  // bytes that do not fill a block yet
   std::size_t num_rest_ = 0;
   std::uint64_t num_bytes_ = 0;
 };
 
-std::string content_hash(const void* data, std::size_t bytes);  // of one piece
+std::string content_hash(const void* data, std::size_t bytes);  // of data in one piece
 
 // A file that is damaged, or of another kind, version, model or options: to be rebuilt.
 class UnusableFile : public Error {
@@ -78,7 +78,7 @@ class CheckedFileReader {
 
   std::string field();
   template <class T>
-  std::vector<T> values() {  // a field of these
+  std::vector<T> values() {  // a field that is an array of T
     std::vector<T> values;
     read_values(values, sizeof(T));
     return values;
@@ -107,7 +107,7 @@ class CheckedFileStart {
  public:
   CheckedFileStart(const std::string& path, const char* magic, std::uint32_t version);
 
-  std::string field(std::size_t most_bytes);  // a longer one is damage
+  std::string field(std::size_t most_bytes);  // a longer field counts as damage
 
  private:
   std::string path_;
