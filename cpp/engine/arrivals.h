@@ -1,5 +1,5 @@
-// Counts what arrives, so that one thread can wait for news of any of several requests. Listeners share it, because
-// they may outlive whoever waits.
+// Counts arrivals, so that one thread can wait for news of several requests. Listeners share the counter, because they
+// may outlive the thread that waits.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ class Arrivals {
     const std::lock_guard<std::mutex> lock(mutex_);
     return count_;
   }
-  // Until the count differs from `count`, or for `timeout`.
+  // Waits until the count differs from `count`, for at most `timeout`.
   void wait_beyond(std::uint64_t count, std::chrono::milliseconds timeout) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, timeout, [&] { return count_ != count; });

@@ -41,7 +41,7 @@ Json to_json(const AutoKnowledge::Drafts& drafts) {
           {"rate", drafts.rate}};
 }
 
-// What is read is checked, so that no value makes a later computation fail.
+// Values are checked when they are read, so that none makes a later computation fail.
 double number(const Json& json, double low, double high) {
   const double value = json.get<double>();
   if (!(value >= low && value <= high)) throw UnusableFile("a number is out of range");
@@ -124,7 +124,7 @@ void AutoCache::write(const AutoKnowledge& knowledge) const noexcept {
     file.field(json.dump());
     file.finish();
     remove_oldest(folder_);
-  } catch (const std::exception&) {  // a full disk, a folder of someone else
+  } catch (const std::exception&) {  // a full disk, or a folder that belongs to someone else
   }
 }
 

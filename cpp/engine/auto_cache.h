@@ -1,5 +1,6 @@
-// Keeps what "auto" has learnt between processes: a small file for each pair of models, kind of caches and machine, in
-// $XDG_CACHE_HOME/specdec/auto or ~/.cache/specdec/auto. Nothing here fails: without a file, a run starts from nothing.
+// Keeps what "auto" has learnt for later processes: a small file for each pair of models, kind of caches and machine,
+// in $XDG_CACHE_HOME/specdec/auto or ~/.cache/specdec/auto. Nothing here fails: without a file, "auto" learns from
+// scratch.
 #pragma once
 
 #include <optional>
@@ -11,12 +12,12 @@ namespace specdec {
 
 class AutoCache {
  public:
-  // key: whatever costs and acceptance depend on. Does nothing where no folder is known.
+  // key: all that costs and acceptance depend on. Without a known folder, nothing is read or written.
   explicit AutoCache(std::string key);
 
-  // None: there is none, or it is damaged, of another version or another key.
+  // nullopt if there is no file, or if it is damaged or has another version or key.
   std::optional<AutoKnowledge> read() const noexcept;
-  // Atomic: the last of several processes wins. Removes the oldest files beyond a limit.
+  // Atomic: if several processes write, the last one wins. Removes the oldest files beyond a limit.
   void write(const AutoKnowledge& knowledge) const noexcept;
 
  private:

@@ -57,7 +57,7 @@ std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation&
   return parser;
 }
 
-// A format is one of the message's text, which an answer with calls does not have.
+// A response format applies to the message's text, and an answer with calls has no text, so the schema is dropped.
 void Chat::require_call(const Conversation& conversation, const ChatOutputParser* parser, Request& request) {
   if (conversation.continues_answer)
     throw std::invalid_argument("tool_choice requires a call, which cannot continue a message");
@@ -74,8 +74,8 @@ void Chat::require_call(const Conversation& conversation, const ChatOutputParser
   }
 }
 
-// Whether an answer in a format may be a call instead: not where the template does not say how it is written, or has
-// begun the reasoning, which the format lacks.
+// Whether an answer that must follow a format may be a call instead. It may not if the template does not say how a call
+// is written, or if the prompt ends inside reasoning, which the format has no place for.
 bool Chat::may_call_instead(const Conversation& conversation, ToolUse tool_use, Request& request) const {
   tool_use.is_required = true;
   const auto caller = chat_template().output_parser(conversation, tool_use, texts_);
@@ -87,7 +87,7 @@ bool Chat::may_call_instead(const Conversation& conversation, ToolUse tool_use, 
   return true;
 }
 
-// The control tokens of the target among these names.
+// Those of these names that are control tokens of the target.
 std::vector<Token> Chat::control_tokens(const std::vector<std::string>& names) const {
   std::vector<Token> tokens;
   for (const std::string& name : names) {

@@ -1,4 +1,4 @@
-// Conversations: the target's chat template turns them into prompts, and says how to take answers apart.
+// Turns conversations into prompts with the target's chat template, which also says how to parse answers.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace specdec {
 
 class Chat {
  public:
-  // given: a template's name or text, instead of the model's own. Throws std::invalid_argument, ModelError.
+  // given: the name or text of a template to use instead of the model's own. Throws std::invalid_argument, ModelError.
   Chat(const Model& target, const std::optional<std::string>& given, int n_ctx,
        JsonCalls json_calls = JsonCalls::without_form);
 
@@ -30,12 +30,12 @@ class Chat {
   MarkedText prompt(const Conversation& conversation) const;
   std::vector<Token> tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
 
-  // Prepares a request for the answer to a conversation, whose tools are those that may be called: control tokens that
-  // mark tool calls and reasoning appear in its text by name, and a required call becomes its constraint, instead of a
-  // schema of its text; a call that is not required becomes the alternative to that schema. Returns the parser of the
-  // answer; null: all of it is content, as far as is known (ChatTemplate::output_parser()), or because the request has
-  // a constraint of its own. Throws std::invalid_argument that names tool_choice if a call is required but the template
-  // has none, or the request a grammar or regular expression.
+  // Prepares a request for the answer to a conversation; the conversation's tools may be called. Control tokens that
+  // mark tool calls and reasoning appear in the text by name. A required call becomes the request's constraint and
+  // replaces a schema; a call that is not required becomes the alternative to the schema. Returns the parser of the
+  // answer, or null if the whole answer is content: because no parser is known (ChatTemplate::output_parser()), or
+  // because the request has a constraint of its own. Throws std::invalid_argument that names tool_choice if a call is
+  // required but the template has none, or if the request has a grammar or a regular expression.
   std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use,
                                                          Request& request) const;
 
@@ -49,7 +49,7 @@ class Chat {
   const ChatTexts texts_;  // the target's
   const int n_ctx_;
   const JsonCalls json_calls_;
-  std::optional<ChatTemplate> template_;  // none: the model has none, and no other was given
+  std::optional<ChatTemplate> template_;  // nullopt: the model has none, and none was given
 };
 
 }  // namespace specdec

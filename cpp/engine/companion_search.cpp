@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_candidates = 64;  // whose headers are read, which takes milliseconds each
+constexpr std::size_t most_candidates = 64;  // reading a header takes milliseconds
 
 struct Candidate {
   fs::path path;
@@ -52,7 +52,8 @@ std::vector<Candidate> candidates_for(const std::vector<GgufFile>& target) {
   return all;
 }
 
-// Heads know what the target made of the text; of them block drafters draft everything in one pass.
+// Heads read the target's hidden rows, so they come first; among them block drafters, which draft everything in one
+// pass.
 int rank(HeadKind kind) {
   if (kind == HeadKind::none) return 0;
   return kind == HeadKind::block ? 2 : 1;

@@ -12,7 +12,7 @@ namespace specdec {
 struct FoundCompanion {
   std::string path;
   std::vector<GgufFile> parts;  // headers
-  std::string reason;           // where it was found, and what it would give
+  std::string reason;           // where it was found, and the gain to expect
 };
 
 // Looks next to the target and in the hub's cache for a block drafter made for the target, another head, or a model,
@@ -20,7 +20,7 @@ struct FoundCompanion {
 // but bad_alloc.
 std::optional<FoundCompanion> find_companion(const std::vector<GgufFile>& target, bool can_be_head);
 
-// Why the file cannot draft for the target, or would not be worth it; empty: it can.
+// Why the file cannot draft for the target or is not worth using; empty if it is.
 std::string objection_to(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target, bool can_be_head);
 
 }  // namespace specdec

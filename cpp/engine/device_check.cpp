@@ -18,7 +18,7 @@ namespace {
 
 constexpr int prompt = 224, length = 288;  // across a step of the cache
 
-using Cut = std::vector<int>;  // tokens of the passes, repeated
+using Cut = std::vector<int>;  // tokens of successive passes, repeated
 
 std::vector<Token> some_text(int vocabulary_size) {
   std::vector<Token> tokens;
@@ -28,7 +28,7 @@ std::vector<Token> some_text(int vocabulary_size) {
   return tokens;
 }
 
-// Rows behind the prompt: [length - prompt][vocabulary]
+// Rows after the prompt: [length - prompt][vocabulary]
 std::vector<float> rows_of(Context& context, const std::vector<Token>& text, const Cut& cut) {
   context.truncate(0, 0);
   context.expect_prompt(0, prompt);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char magic[] = "SDCORPUS";
 constexpr std::uint32_t version = 3;
-constexpr std::size_t step_bytes = 32 << 10;  // of text that is tokenized at once
+constexpr std::size_t step_bytes = 32 << 10;  // of text tokenized at once
 
 std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
   Fingerprint key;
@@ -30,13 +30,13 @@ std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
     vocabulary.piece(token, piece, true);
     key.add(piece.data(), piece.size() + 1);
   }
-  // Two tokenizers may have the same tokens and cut a text differently.
+  // Two tokenizers may have the same tokens and still cut a text differently.
   const std::vector<Token> sample = vocabulary.tokenize(content.substr(0, 4096), false);
   key.add(sample.data(), sample.size() * sizeof(Token));
   return key.text();
 }
 
-// Where a step of the text from `begin` on ends: after a line, or else between two characters.
+// The end of the step that starts at `begin`: after a line if possible, otherwise between two characters.
 std::size_t end_of_step(const std::string& text, std::size_t begin) {
   std::size_t end = begin + step_bytes;
   if (end >= text.size()) return text.size();
@@ -47,7 +47,7 @@ std::size_t end_of_step(const std::string& text, std::size_t begin) {
   return end;
 }
 
-// In steps: tokens at their borders may differ from those of the whole.
+// Tokenizes in steps, so tokens at their borders may differ from those of the whole text.
 std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary,
                                   const LoadProgressCallback& progress) {
   std::vector<Token> tokens;
@@ -84,7 +84,7 @@ std::vector<Token> tokens_of_ids(const std::string& path, const std::string& con
   return tokens;
 }
 
-// Null: there is none, or it is of no use.
+// Null if there is none or it cannot be used.
 std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std::string& key) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return nullptr;

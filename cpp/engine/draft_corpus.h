@@ -1,5 +1,5 @@
-// A text whose passages may come again in outputs: source code, documentation, earlier answers. Suffix decoding copies
-// from it.
+// Text with passages that outputs may repeat: source code, documentation, earlier answers. Suffix decoding copies from
+// it.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ namespace specdec {
 
 struct DraftCorpus {
   std::shared_ptr<const CorpusIndex> index;
-  std::string note;  // why the index could not be kept for the next start; empty: it is kept
+  std::string note;  // why the index could not be saved for the next start; empty if it was
 };
 
 // Reads `path`: UTF-8 text; or, if the name ends in ".ids", token ids, separated by spaces, a document on every line.
-// The index is kept in `path`.index (cache/checked_file.h) for the next start, and rebuilt if that is damaged, or of
-// another text, tokenizer or version. Throws Error for a file that cannot be read, ModelError for a text that the
-// vocabulary cannot represent, Cancelled once progress returns false.
+// The index is saved in `path`.index (cache/checked_file.h) for the next start, and rebuilt if that file is damaged or
+// belongs to another text, tokenizer or version. Throws Error for a file that cannot be read, ModelError for text that
+// the vocabulary cannot represent, Cancelled once progress returns false.
 DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary,
                         const LoadProgressCallback& progress = {});
 

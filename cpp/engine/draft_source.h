@@ -1,4 +1,4 @@
-// The source of drafts: a draft model, the target's own head, the text itself, or what suits the target.
+// The source of drafts: a draft model, the target's own head, the text itself, or a choice that suits the target.
 #pragma once
 
 #include <string>
@@ -7,23 +7,23 @@
 namespace specdec {
 
 struct NoDraft {};        // in a Generator: the target's own head if its file has one and num_draft_tokens is not 0
-struct PlainDecoding {};  // no drafts, whatever the target's file has
+struct PlainDecoding {};  // no drafts, even if the target's file has a head
 struct DraftModel {
   std::string path;  // GGUF
 };
 struct OwnHead {};         // multi-token prediction layers of the target's file
 struct NgramLookup {};     // what followed the latest occurrence of the text's last 1 to 3 tokens
 struct SuffixDecoding {};  // what most often followed the longest match, in the text and in earlier outputs
-// What suits the target (engine/resolved_draft.h): its own head, a draft model on this machine or of the hub, or suffix
-// decoding.
+// Chosen to suit the target (engine/resolved_draft.h): its own head, a draft model on this machine or the hub, or
+// suffix decoding.
 struct AutomaticDraft {
-  bool downloads = true;  // false: only what is on this machine
+  bool downloads = true;  // false: only files on this machine
 };
 using DraftSource =
     std::variant<NoDraft, PlainDecoding, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
-// From user input: "" if nothing was given, "none", "mtp", "ngram", "suffix", "auto", otherwise a path. A file named
-// "ngram" is given as "./ngram".
+// Parses user input: "" (nothing was given), "none", "mtp", "ngram", "suffix", "auto", or a path. A file named "ngram"
+// must be given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

@@ -14,7 +14,7 @@ std::string number(double value, int digits) {
   return text;
 }
 
-// Rounded down: a gain that only rounding makes is none.
+// Rounds down, so that rounding alone never reports a gain.
 std::string times(double factor) { return number(std::floor(factor * 10.0) / 10.0, 1); }
 
 std::string costs(const DraftingOutlook& outlook) {

@@ -1,4 +1,4 @@
-// Says whether drafts are used, and if not why, from measured costs.
+// Says whether drafts are used, and if not, why, from measured costs.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace specdec {
 
-// What decides about the drafts of one request.
+// What decides whether one request uses drafts.
 struct DraftingState {
   bool has_draft = false;
   int num_draft_tokens = 0;  // K or auto_draft_tokens

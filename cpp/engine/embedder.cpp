@@ -18,7 +18,7 @@ std::vector<float> Embedder::embed(const std::vector<Token>& tokens, const std::
   if (!context_ || context_->context_length() < needed) {
     constexpr int shortest = 512;
     const int twice = context_ ? 2 * context_->context_length() : shortest;
-    context_.reset();  // before: both may not fit into memory
+    context_.reset();  // free the old context first: both may not fit into memory
     context_ = std::make_unique<EmbeddingContext>(model_, threads_, std::min(n_ctx_, std::max(needed, twice)));
   }
   context_->set_cancel_check(cancelled);

@@ -1,4 +1,4 @@
-// Embeddings of texts by a loaded model.
+// Computes embeddings of texts with a loaded model.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace specdec {
 
-void normalise(std::vector<float>& row);  // to length 1, unless all numbers are 0
+void normalise(std::vector<float>& row);  // to norm 1, unless all numbers are 0
 
-// Not thread-safe. Its context is made with the first text, and made again for longer ones.
+// Not thread-safe. Its context is made for the first text, and again for longer ones.
 class Embedder {
  public:
   // n_ctx: tokens of the longest text.

@@ -54,7 +54,7 @@ void ExecutorQueue::finish(Command& command, std::exception_ptr error) noexcept 
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     command.error = std::move(error);
-    command.is_done = true;  // it may be gone as soon as the lock is
+    command.is_done = true;  // the command may be gone once the lock is released
   }
   command_done_.notify_all();
 }
@@ -121,7 +121,7 @@ Executor::Executor(Scheduler& scheduler, const std::function<void(CancelCheck)>&
 
 std::shared_ptr<RequestHandle> Executor::submit(std::shared_ptr<ScheduledRequest> request) {
   const auto handle = std::make_shared<RequestHandle>(std::move(request), queue_);
-  // Whoever holds this one reads the output; the worker has the other.
+  // The caller holds this pointer; the worker holds the other one.
   std::shared_ptr<RequestHandle> reader(handle.get(), [handle](RequestHandle* dropped) noexcept { dropped->cancel(); });
   queue_->submit(handle);
   return reader;
@@ -138,7 +138,7 @@ void Executor::cancel_all() noexcept {
     const CancelCheck never;
     ExecutorQueue::Command command{work, never, true};
     queue_->run(command);
-  } catch (...) {  // it is closed, or there is no memory for the command: then the requests go on
+  } catch (...) {  // the queue is closed, or there is no memory for the command; the requests continue
   }
 }
 
@@ -171,7 +171,8 @@ void Executor::work() {
   }
 }
 
-// For the next command: none while requests run; otherwise any time, unless what is cached is still to be kept.
+// How long to wait for the next command: not at all while requests run, without a limit when idle, shortly while
+// prefixes are still to be kept.
 std::chrono::milliseconds Executor::patience() const {
   if (!unfinished_.empty()) return {};
   return scheduler_.keep_idle_prefixes() ? std::chrono::hours(1) : keeping_interval;
@@ -197,7 +198,7 @@ void Executor::end_cancelled() {
   }
 }
 
-// Its errors are those of the thread that waits for it.
+// Errors are passed to the thread that waits for the command.
 void Executor::obey(ExecutorQueue::Command& command) {
   std::exception_ptr error = taken_.is_closed ? queue_->closing_error() : nullptr;
   if (!error) {
@@ -212,7 +213,7 @@ void Executor::obey(ExecutorQueue::Command& command) {
   queue_->finish(command, std::move(error));
 }
 
-// Whatever happens, the request is unfinished afterwards or has ended.
+// Afterwards the request is in `unfinished_` or has ended, also after an exception.
 void Executor::begin(const std::shared_ptr<RequestHandle>& handle) {
   try {
     unfinished_.emplace(handle->id(), handle);
@@ -251,7 +252,7 @@ void Executor::report_progress() {
     found->second->set_prompt_progress(scheduler_.num_cached(*request), request->sequence().stats);
 }
 
-// Before the handle says that it is done: whoever sees that may submit the next request.
+// Call this before the handle reports the end: whoever sees the end may submit the next request.
 void Executor::forget(Unfinished::iterator request) {
   unfinished_.erase(request);
   queue_->finish_request();
@@ -268,11 +269,11 @@ void Executor::report_drafting(RequestHandle& handle) const {
   if (!options_.drafting) return;
   try {
     handle.set_drafting(options_.drafting(*handle.request()));
-  } catch (const std::bad_alloc&) {  // the text is worth more than what is said about its drafts
+  } catch (const std::bad_alloc&) {  // the text matters more than the report about its drafts
   }
 }
 
-// The worker's error is everyone's. If the models cannot even be brought back to a known state, no more requests are
+// An error of the worker ends all requests. If the models cannot be brought back to a known state, no more requests are
 // accepted.
 void Executor::end_all(const std::exception_ptr& error) {
   try {
@@ -283,8 +284,8 @@ void Executor::end_all(const std::exception_ptr& error) {
   while (!unfinished_.empty()) end(unfinished_.begin(), error);
 }
 
-// A pass is interrupted for a cancellation if nobody else's work is lost by that: while the request's prompt is read,
-// or if all requests of the pass are cancelled. The others take effect after the pass.
+// A cancellation interrupts a pass only if no other request loses work: while the cancelled request's prompt is read,
+// or if all requests of the pass are cancelled. Other cancellations take effect after the pass.
 bool Executor::must_interrupt() const {
   if (running_command_ != nullptr && running_command_->cancelled && running_command_->cancelled()) return true;
   if (!queue_->is_urgent()) return false;

@@ -21,14 +21,14 @@
 
 namespace specdec {
 
-using CancelCheck = std::function<bool()>;  // true: whoever asks throws Cancelled; null: never
+using CancelCheck = std::function<bool()>;  // true: the code that asks throws Cancelled; null: never
 
-// What other threads ask of the worker. It outlives the executor in its handles.
+// The commands and requests of other threads for the worker. Handles keep it alive after the executor's end.
 class ExecutorQueue {
  public:
   explicit ExecutorQueue(std::size_t max_unfinished);
 
-  // Work for the worker's thread, between two passes, that the thread which asked for it waits for.
+  // Work that the worker's thread does between two passes while the thread that asked for it waits.
   struct Command {
     const std::function<void()>& work;
     const CancelCheck& cancelled;
@@ -43,19 +43,19 @@ class ExecutorQueue {
     bool is_closed = false;
   };
 
-  void submit(std::shared_ptr<RequestHandle> handle);  // throws as Executor::submit
-  void run(Command& command);                          // waits until it is done; throws as Executor::run
+  void submit(std::shared_ptr<RequestHandle> handle);  // throws what Executor::submit throws
+  void run(Command& command);                          // waits until it is done; throws what Executor::run throws
   void wake_for_cancellation() noexcept;
   void close() noexcept;  // ends waiting; later submissions throw Cancelled
 
-  // Into `taken`, whose contents are dropped. Waits at most `patience` for something to do. Allocates nothing, so that
-  // it cannot fail.
+  // Moves everything that waits into `taken`, dropping its old contents. Waits at most `patience` for something to do.
+  // Allocates nothing, so that it cannot fail.
   void take(std::chrono::milliseconds patience, Taken& taken);
   void finish(Command& command, std::exception_ptr error) noexcept;
   void finish_request();
   std::size_t num_unfinished() const;
 
-  // Cheap, for use while models run: whether there is something that a pass might be interrupted for.
+  // Whether a pass might have to be interrupted. Cheap enough to ask while models run.
   bool is_urgent() const { return is_urgent_; }
   bool is_closed() const { return is_closed_; }
   bool has_urgent_command() const { return has_urgent_command_; }
@@ -68,7 +68,7 @@ class ExecutorQueue {
   Taken waiting_;
   std::size_t num_unfinished_ = 0;
   const std::size_t max_unfinished_;
-  const std::exception_ptr closing_error_;  // made beforehand, since closing must not fail
+  const std::exception_ptr closing_error_;  // made in advance, because closing must not fail
   const std::uint64_t process_;
   std::atomic<bool> is_urgent_{false}, has_urgent_command_{false}, is_closed_{false};
 };
@@ -77,31 +77,31 @@ class Executor {
  public:
   struct Options {
     std::size_t max_unfinished = 1024;  // requests that run or wait
-    int max_prompt_tokens = 512;        // read between two looks at what other threads ask for
-    // What a handle says of its request's drafts; null: nothing.
+    int max_prompt_tokens = 512;        // read before the worker looks at other threads' commands again
+    // What a handle reports about its request's drafts; null: nothing.
     std::function<std::string(const ScheduledRequest&)> drafting;
   };
 
-  // The scheduler and its models belong to the executor until close(). set_cancel_check: sets what models ask regularly
-  // while they run, on the thread that runs them; true makes them throw Cancelled.
+  // The scheduler and its models belong to the executor until close(). set_cancel_check: installs a check that models
+  // call regularly while they run, on the thread that runs them; if it returns true, they throw Cancelled.
   Executor(Scheduler& scheduler, const std::function<void(CancelCheck)>& set_cancel_check, const Options& options);
   ~Executor() { close(); }
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // On any thread. Dropping the handle cancels the request. Throws QueueFull; Cancelled once closed.
+  // May be called on any thread. Dropping the handle cancels the request. Throws QueueFull; Cancelled once closed.
   std::shared_ptr<RequestHandle> submit(std::shared_ptr<ScheduledRequest> request);
 
-  // Runs `work` on the worker's thread between two passes, and waits for it. cancelled: asked while it runs models.
-  // Throws what it throws; Cancelled once closed. Not from a listener.
+  // Runs `work` on the worker's thread between two passes, and waits for it. cancelled: asked while models run. Throws
+  // what `work` throws; Cancelled once closed. Must not be called from a listener.
   void run(const std::function<void()>& work, const CancelCheck& cancelled = {});
 
   std::size_t num_unfinished() const { return queue_->num_unfinished(); }
 
   // Ends all requests with Cancelled, interrupting the running pass, and waits for that.
   void cancel_all() noexcept;
-  // Ends all requests with Cancelled and the worker. Any thread but the worker may call this, one at a time. In a
-  // forked process, where the worker does not exist, it does nothing.
+  // Ends all requests with Cancelled and the worker. Any thread but the worker may call this, one at a time. Does
+  // nothing in a forked process, which has no worker.
   void close() noexcept;
   bool is_in_its_process() const { return queue_->is_in_its_process(); }
   bool is_closed() const { return queue_->is_closed(); }

@@ -163,7 +163,7 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
   return times;
 }
 
-// What the cache of a model depends on, besides the tokens.
+// All that a model's cache depends on except the tokens.
 std::string Generator::cache_key(const std::string& path) const {
   const Isa* isa = default_isa().isa;
   return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) +
@@ -176,7 +176,7 @@ std::string Generator::draft_key() const {
                           : cache_key(draft->path()) + options_.draft_weights;
 }
 
-// Names the pair of models, their kinds of weights and caches, and this machine.
+// Identifies the pair of models, their kinds of weights and caches, and this machine.
 std::string Generator::auto_key() const {
   const auto key_of = [](const Model* model) {
     return model == nullptr

@@ -38,32 +38,32 @@ struct SlotBusy : Error {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared
-  // by Generators that do not run at the same time; null: new ones.
+  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: Generators
+  // that do not run at the same time may share them; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
-  // Ends all requests. In a forked process the models' thread does not exist, and what it used is not freed.
+  // Ends all requests. In a forked process, which does not have the models' thread, what that thread used is not freed.
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  // Requests, on any thread. Dropping a handle cancels its request. cancelled: asked while a long prompt is tokenized.
-  // Throws std::invalid_argument, ContextFull, Cancelled; QueueFull if max_queue_size requests wait already.
+  // Submits a request, on any thread. Dropping the handle cancels it. cancelled: asked while a long prompt is
+  // tokenized. Throws std::invalid_argument, ContextFull, Cancelled; QueueFull if max_queue_size requests wait already.
   std::shared_ptr<RequestHandle> submit(const Request& request, const CancelCheck& cancelled = {});
   std::size_t num_unfinished() const { return executor_->num_unfinished(); }  // requests that run or wait
-  void cancel_all() noexcept { executor_->cancel_all(); }  // ends those with Cancelled, and waits for that
+  void cancel_all() noexcept { executor_->cancel_all(); }  // ends them with Cancelled and waits until they have ended
   // Ends all requests for good: later ones throw Cancelled.
   void close() noexcept { executor_->close(); }
 
   // false: the target is an encoder, which makes embeddings only; requests throw std::invalid_argument.
   bool makes_text() const { return !models_.target_model().is_encoder(); }
 
-  // A sentence about a request's prompt for the user, which does not change the output; empty: none.
+  // A hint to the user about the prompt; empty: none. Does not change the output.
   std::string note_of(const Request& request) const;
 
-  // Commands, which run between two passes and are waited for, on any thread. They throw Cancelled once the Generator
-  // is closed.
+  // Commands. They run between two passes; the caller, on any thread, waits for them. They throw Cancelled once the
+  // Generator is closed.
 
-  // Whether requests like this one use drafts, and if not why, from the costs measured so far. null: requests with the
+  // Whether requests like this one use drafts, and if not, why, from the costs measured so far. null: requests with the
   // Generator's own number of drafts.
   std::string drafting(const RequestHandle* request = nullptr);
   double plain_seconds_per_token();  // what a token takes without drafts, estimated from all passes so far; 0: unknown
@@ -73,19 +73,18 @@ class Generator {
   // run.
   PassTimes time_passes(const RequestHandle& after, int max_tokens, int repeats, const CancelCheck& cancelled = {});
 
-  // Writes what is cached of a request: of its prompt, and of its output so far. Returns the number of tokens. Throws
-  // Error.
+  // Writes what is cached of a request's prompt and of its output so far. Returns the number of tokens. Throws Error.
   int save_prefix(const RequestHandle& request, const std::string& path);
-  // Fills the caches of a free slot (slot: this one) from a file; a request that begins with its tokens does not read
-  // them again, and its output has the same bits. Returns the number of tokens. Throws UnusableFile for a file that is
-  // damaged or of other models or options, SlotBusy while no slot is free.
+  // Fills the caches of a free slot (of `slot`, if given) from a file. A request that begins with the file's tokens
+  // does not read them again; its output has the same bits. Returns the number of tokens. Throws UnusableFile for a
+  // file that is damaged or of other models or options, SlotBusy while no slot is free.
   int load_prefix(const std::string& path, std::optional<int> slot = std::nullopt);
-  // The caches of a slot (Request::slot), as save_prefix() and load_prefix(path, slot) do it; and emptied. Return the
-  // number of tokens. Throw Error; SlotBusy while a request runs there.
+  // Save the caches of a slot (Request::slot) as save_prefix() does, or empty them. Return the number of tokens. Throw
+  // Error; SlotBusy while a request runs there.
   int save_slot(int slot, const std::string& path);
   int erase_slot(int slot);
-  // Keeps prefixes of idle conversations once their slot is needed (engine/prefix_cache.h). note: what could not be
-  // kept, on any thread. Throws Error if there is no such folder and none can be made.
+  // Keeps prefixes of idle conversations when their slot is needed (engine/prefix_cache.h). note: called, on any
+  // thread, with what could not be kept. Throws Error if the folder does not exist and cannot be made.
   struct KeptPrefixes {
     std::uint64_t memory_bytes = 0;  // 0: none in memory
     std::string folder;              // for later processes; empty: none
@@ -93,23 +92,22 @@ class Generator {
   };
   void keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note);
 
-  // The embedding of a text, of length 1, pooled as the target's file says (embedding_context.h), in a context of its
-  // own: requests keep their caches. Throws std::invalid_argument, ContextFull, ModelError.
+  // The embedding of a text, with norm 1, pooled as the target's file says (embedding_context.h). It is computed in a
+  // context of its own, so requests keep their caches. Throws std::invalid_argument, ContextFull, ModelError.
   std::vector<float> embed(const std::vector<Token>& tokens, const CancelCheck& cancelled = {});
-  // What the target's layers make of a text (hidden_row_reader.h), in a context of its own as well. Throws
+  // The outputs of the target's layers for a text (hidden_row_reader.h), also in a context of its own. Throws
   // std::invalid_argument, ContextFull, ModelError.
   LayerRows hidden_rows(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
                         const CancelCheck& cancelled = {});
-  int num_layers() const;  // of the target, drafting heads apart
+  int num_layers() const;  // of the target, without drafting heads
   Pooling pooling() const { return pooling_of(models_.target_model()); }
 
-  // Its parts.
   Chat& chat() { return chat_; }
   const Chat& chat() const { return chat_; }
-  // Sentences about what could not be done as asked but does not change results, such as weights that were not
+  // Sentences about what could not be done as asked but does not change results: for example, weights that were not
   // repacked.
   const std::vector<std::string>& notes() const { return models_.notes(); }
-  // Which layers run on which devices, in a sentence; empty: nothing was asked for.
+  // A sentence about which layers run on which devices; empty if none were asked for.
   const std::string& placement() const { return models_.placement(); }
   // What draft "auto" chose; empty: nothing to say.
   const std::string& draft_choice() const { return models_.draft_choice(); }
@@ -128,7 +126,7 @@ class Generator {
   // The text of the tokens, with invalid UTF-8 replaced. special: control tokens appear by name; otherwise they are
   // omitted.
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
-  // Those that the text of a request's output has by name.
+  // The tokens that appear by name in the text of a request's output.
   std::vector<Token> control_tokens(const Request& request) const { return constraints_.control_tokens(request); }
   Vocabulary vocabulary() const { return models_.vocabulary(); }
 
@@ -166,7 +164,7 @@ class Generator {
   HiddenRowReader hidden_row_reader_;
   Scheduler scheduler_;
   std::atomic<std::int64_t> num_requests_{0};
-  std::unique_ptr<Executor> executor_;  // last: its thread uses the others
+  std::unique_ptr<Executor> executor_;  // last: its thread uses the other members
 };
 
 }  // namespace specdec

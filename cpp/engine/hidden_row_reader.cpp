@@ -10,7 +10,7 @@ namespace {
 
 constexpr int most_tokens = 512;  // of a pass
 
-// Their logits take 64 MiB at most.
+// The tokens of a pass if logits are needed: these take at most 64 MiB.
 int pass_tokens(const Model& model) {
   constexpr int bytes = 64 << 20;
   const int tokens = bytes / (static_cast<int>(sizeof(float)) * std::max(1, model.vocabulary().size()));
@@ -28,7 +28,7 @@ void HiddenRowReader::prepare(int num_tokens, const std::vector<int>& layers, bo
   options.context_length = std::min(n_ctx_, std::max(num_tokens, context_ ? context_->context_length() : shortest));
   options.max_rows = has_top ? pass_tokens(*model_) : 1;
   options.batch_size = std::min(options.context_length, has_top ? options.max_rows : most_tokens);
-  context_.reset();  // before: both may not fit into memory
+  context_.reset();  // free the old context first: both may not fit into memory
   context_ = std::make_unique<HeadTarget>(model_, threads_, options, HeadTarget::Rows{layers, true});
   layers_ = layers;
 }

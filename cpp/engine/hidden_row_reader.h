@@ -1,4 +1,5 @@
-// Reads texts with a loaded model and gives what its layers make of each token: what drafting heads are trained on.
+// Reads texts with a loaded model and returns its layers' activations for each token: the training data of drafting
+// heads.
 #pragma once
 
 #include <functional>
@@ -14,20 +15,20 @@ namespace specdec {
 struct LayerRows {
   int width = 0;
   std::vector<float> rows;  // [tokens][layers][width]
-  // For each token: the most likely next tokens, in descending order, ties by ascending id.
+  // The most likely next tokens for each token, most likely first, ties by ascending id.
   int num_top = 0;
   std::vector<sampling::TokenLogprob> top;  // [tokens][num_top]
 };
 
-// Not thread-safe. Its context is made with the first text, and made again for longer ones or other rows.
+// Not thread-safe. Its context is made for the first text, and again for longer ones or other rows.
 class HiddenRowReader {
  public:
   // n_ctx: tokens of the longest text.
   HiddenRowReader(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, int n_ctx)
       : model_(std::move(model)), threads_(std::move(threads)), n_ctx_(n_ctx) {}
 
-  // At least one token, and at most n_ctx. layers: whose inputs are read; the number of layers is the model's hidden
-  // row. num_top: of each token, at most the vocabulary; 0: none. cancelled: asked during passes. Throws ModelError,
+  // tokens: 1 to n_ctx. layers: their inputs are read; the number of layers stands for the model's last hidden row.
+  // num_top: how many next tokens to report for each token; 0: none. cancelled: asked during passes. Throws ModelError,
   // Cancelled.
   LayerRows read(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
                  const std::function<bool()>& cancelled);

@@ -26,7 +26,7 @@
 namespace specdec {
 namespace {
 
-// Snapshots of recurrent layers, where the number of drafts is not fixed: longer drafts (copies) are rolled back from a
+// Snapshots of recurrent layers if the number of drafts is not fixed. Longer drafts (copies) are rolled back from a
 // checkpoint.
 constexpr int default_snapshots = 8;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
@@ -47,7 +47,7 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
 }
 
 void LoadedModels::note(const std::string& sentence) {
-  const bool is_said = std::find(notes_.begin(), notes_.end(), sentence) != notes_.end();  // of the other model
+  const bool is_said = std::find(notes_.begin(), notes_.end(), sentence) != notes_.end();  // for the other model
   if (!sentence.empty() && !is_said) notes_.push_back(sentence);
 }
 
@@ -79,7 +79,7 @@ void LoadedModels::place_on_devices(Model::Options& model, const std::vector<Ggu
     model.offload.split = split_of(options_);
     if (wanted == 0) return;
     model.offload.overrides = overrides_of(options_);
-    // What a block drafter adds to its rows, we compute (llama/block_rows.h).
+    // We compute what a block drafter adds to its rows (llama/block_rows.h).
     if (model.is_head)
       model.offload.overrides.insert(model.offload.overrides.begin(), {"^(markov_|conf|d2t)", nullptr});
     need = layer_need(parts, model.offload, cells, parse_kv_type(options_.kv_type), options_.n_batch, rows);
@@ -98,13 +98,13 @@ void LoadedModels::place_on_devices(Model::Options& model, const std::vector<Ggu
   note(placed.note);
 }
 
-// Of the target's passes. A draft's rows may be as they come: they do not decide what the text is.
+// The width of the target's passes. A draft's passes need none: its rows do not decide the output.
 int LoadedModels::width_of(const Model& model) const {
   return options_.exact && model.is_on_device() ? exact_width : 0;
 }
 
-// With the target's own head if that drafts. If it was found, not asked for, a file whose head cannot be loaded is
-// loaded without.
+// Loads the target, with its own head if that drafts. If the head was found rather than asked for and cannot be loaded,
+// the target is loaded without it.
 void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) {
   Model::Options model = model_options();
   model.rpc_servers = options_.rpc_servers;
@@ -133,9 +133,10 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
   }
 }
 
-// Before anything takes memory.
+// Called before anything takes memory.
 int LoadedModels::context_length(const std::vector<GgufFile>& target) {
-  if (is_encoder(target.front().string("general.architecture").value_or(""))) {  // it may have no positions beyond
+  if (is_encoder(target.front().string("general.architecture").value_or(""))) {  // an encoder may have no positions
+                                                                                 // beyond
     const int trained = trained_context(target), wanted = options_.n_ctx.value_or(trained);
     if (wanted > trained) {
       note("the context is " + std::to_string(trained) + " tokens long: " + printable(options_.target) +
@@ -152,7 +153,7 @@ int LoadedModels::context_length(const std::vector<GgufFile>& target) {
   return length;
 }
 
-// A head that was found, not asked for, may read layers that llama.cpp does not show.
+// A head that was found rather than asked for may need layers that llama.cpp does not expose.
 void LoadedModels::make_contexts(const std::vector<GgufFile>& target, int context_length) {
   try {
     make_target_context(context_length);
@@ -208,7 +209,7 @@ void LoadedModels::make_target_context(int context_length) {
 void LoadedModels::load_draft() {
   const DraftSource& source = resolved_.source;
   corpus_ = load_corpus();
-  if (std::holds_alternative<NoDraft>(source)) {  // for requests that predict their output
+  if (std::holds_alternative<NoDraft>(source)) {  // for requests with a prediction of their output
     proposer_ = std::make_unique<SuffixProposer>(nullptr, CopiedTexts::predictions);
   }
   if (std::holds_alternative<NgramLookup>(source)) proposer_ = std::make_unique<NgramProposer>();
@@ -272,12 +273,12 @@ void LoadedModels::make_draft_context() {
   drafts_.push_back(std::move(draft));
 }
 
-// model: the target's, or that of a head in a file of its own.
+// model: the target's, or the model of a head's own file.
 void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) {
   Context::Options context;
   context.context_length = target_->context_length();
   context.batch_size = options_.n_batch;
-  // llama.cpp makes logits of every token that such a head reads.
+  // llama.cpp computes logits for every token that an EAGLE-3 head reads.
   if (model->head_kind() == HeadKind::eagle3)
     context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
   context.num_slots = context.max_rows = options_.max_sequences;
@@ -312,7 +313,7 @@ void LoadedModels::draft_from(DraftModelProposer model) {
   proposer_ = std::make_unique<CombinedProposer>(std::move(model), corpus_, texts);
 }
 
-// Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.
+// Called once the caches have their memory. Until a draft is repacked, it needs the pages of its file.
 void LoadedModels::repack() {
   const TileWeights draft_weights = parse_tile_weights(options_.draft_weights);
   const int threads = threads_->size();

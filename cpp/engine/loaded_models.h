@@ -27,17 +27,17 @@ class LoadedModels {
 
   const Model& target_model() const { return *target_model_; }
   std::shared_ptr<const Model> shared_target() const { return target_model_; }
-  // Null: there is none, or it is the target's own head.
+  // Null if there is none or if it is the target's own head.
   const Model* draft_model() const { return draft_model_.get(); }
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   Context& target_context() { return *target_; }
   const Context& target_context() const { return *target_; }
-  // One for a draft model, or one for each layer of a head.
+  // One context for a draft model, or one for each layer of a head.
   const std::vector<std::unique_ptr<Context>>& draft_contexts() const { return drafts_; }
   HeadModel* head() { return head_.get(); }         // null: the draft, if any, is another model
   Proposer* proposer() { return proposer_.get(); }  // null: no drafts
 
-  // The models as the speculative loop runs them. draft(): of a draft model or head; null: there is none.
+  // The models as the speculative loop runs them. draft(): a draft model or head; null: there is none.
   LanguageModel& target() { return head_ ? head_->target() : *target_; }
   LanguageModel* draft() {
     if (head_) return head_.get();
@@ -45,11 +45,11 @@ class LoadedModels {
   }
 
   const DraftSource& draft_source() const { return resolved_.source; }
-  // What "auto" chose, in a sentence; empty: nothing to say.
+  // A sentence about what "auto" chose; empty: nothing to say.
   const std::string& draft_choice() const { return resolved_.choice; }
-  // Which layers run on which devices, for keys of what depends on it; empty: the CPU has them all.
+  // Which layers run on which devices, as a part of keys; empty: the CPU runs all.
   const std::string& places() const { return places_; }
-  // The same in a sentence; empty: nothing was asked for.
+  // The same as a sentence; empty: nothing was asked for.
   const std::string& placement() const { return placement_; }
   const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
@@ -83,7 +83,7 @@ class LoadedModels {
   ResolvedDraft resolved_;
   std::vector<std::string> notes_;
   std::string placement_, places_;
-  std::uint64_t bytes_on_devices_ = 0;     // of what was placed so far
+  std::uint64_t bytes_on_devices_ = 0;     // taken by what was placed so far
   std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;

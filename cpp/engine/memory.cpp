@@ -61,7 +61,7 @@ int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>
   constexpr int step = 256;
   const int trained = trained_context(target);
   const std::uint64_t weights = total_file_size(target) + total_file_size(draft);
-  // Copies of weights, and what passes over long texts need besides.
+  // Copies of weights, and the scratch memory of passes over long texts.
   const std::uint64_t reserved = weights + weights / 8 + available / 8;
   const auto fits = [&](int context) {
     const CacheNeed need = cache_need(options, context, target, draft);

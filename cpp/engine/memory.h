@@ -20,31 +20,31 @@ struct MemoryNeed {
   std::uint64_t total() const { return weights + caches; }
 };
 
-// With the draft that resolve_draft() chooses, except one to download. Throws as that does, and ModelError for files
-// that are not models.
+// Counts the draft that resolve_draft() chooses, but none that must be downloaded. Throws what resolve_draft() throws,
+// and ModelError for files that are not models.
 MemoryNeed memory_need(const GeneratorOptions& options);
 
-// Tokens of context where none is asked for: what the target was trained with, at most default_context.
+// The context length, in tokens, if none is asked for: the target's training context, at most default_context.
 int default_context_of(const std::vector<GgufFile>& target);
 
-// Bytes of the caches of a Generator, by the headers of its models; draft: empty if there is none. context: in place of
-// options.n_ctx.
+// Bytes of the caches of a Generator, from the headers of its models. draft: empty if there is none. context: used
+// instead of options.n_ctx.
 struct CacheNeed {
   std::uint64_t target = 0, draft = 0;
 };
 CacheNeed cache_need(const GeneratorOptions& options, int context, const std::vector<GgufFile>& target,
                      const std::vector<GgufFile>& draft);
 
-// The tokens that a draft model reads at most: options.draft_window, or the default, within what it was trained with. A
-// draft that was trained with less than the context of its target has to read a window again when it has no positions
-// left: half of those are its window then.
+// The most tokens that a draft model reads: options.draft_window or the default, limited by its training context. A
+// draft trained with less than its target's context must read a window again when it runs out of positions; its window
+// is then half of its training context.
 int draft_window(const GeneratorOptions& options, int context, int draft_trained_context);
 
-// By the header of the model's first part; default_context if that does not say.
+// From the header of the model's first part; default_context if that does not say.
 int trained_context(const std::vector<GgufFile>& model);
 
-// The longest context, up to what the target was trained with, that fits into the memory that is available before the
-// models are loaded. At least 256 tokens.
+// The longest context, up to the target's training context, that fits into `available` bytes, the memory available
+// before the models are loaded. At least 256 tokens.
 int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>& target,
                     const std::vector<GgufFile>& draft, std::uint64_t available);
 

@@ -1,5 +1,5 @@
-// An option as a row of a table, with everything that the command line, JSON and Python need to read, check, describe
-// and save it. The tables are request_options.h and generator_options.h.
+// An option as a row of a table, with all that the command line, JSON and Python need to read, check, describe and save
+// it. The tables are in request_options.h and generator_options.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace specdec {
 
-// In place of a number of layers.
+// Used instead of a number of layers.
 constexpr int all_layers = -1, layers_that_fit = -2;
 
 }  // namespace specdec
@@ -26,7 +26,7 @@ using Value = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, do
                            std::vector<std::string>, std::vector<Token>, sampling::LogitBias>;
 
 // Types, and what a Value of each holds.
-struct Flag {};  // bool; on the command line it turns the default around
+struct Flag {};  // bool; on the command line the flag inverts the default
 struct Whole {   // int64_t
   Range range;
 };
@@ -44,7 +44,7 @@ struct Schema {};     // string, JSON; in JSON and Python also an object
 struct Object {};     // string, JSON of an object; in JSON and Python also an object
 struct Path {};       // string
 struct Draft {};      // string, see draft_source()
-struct Texts {};      // strings; on the command line one each time it is given
+struct Texts {};      // strings; on the command line one per occurrence of the flag
 struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
 struct Tokens {};     // token ids; on the command line with commas between
@@ -54,9 +54,9 @@ using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Layers, Choice
 // The option on the command line.
 struct Flags {
   std::string group;               // heading in the help
-  std::vector<std::string> names;  // "-m", "--model"; none: not there
+  std::vector<std::string> names;  // "-m", "--model"; none: no flag
   std::string placeholder;         // of the value
-  std::string help;                // the default is added, unless it says "(default"
+  std::string help;                // the default is appended unless the text contains "(default"
   // An extra accepted word and its value: {"-1", {}} is a random seed.
   std::string word = {};
   Value word_value = {};
@@ -66,10 +66,10 @@ struct Description {
   std::string name;  // in Python and JSON
   Type type;
   Flags flags = {};
-  bool is_optional = false;              // takes monostate
+  bool is_optional = false;              // accepts monostate
   bool changes_texts = true;             // false: cannot change the generated text
   std::string requirement() const;       // "a whole number from 0 to 63"
-  void check(const Value& value) const;  // its type is right. Throws WrongValue
+  void check(const Value& value) const;  // of the right type. Throws WrongValue
 };
 
 template <class Owner>

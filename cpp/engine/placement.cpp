@@ -72,7 +72,7 @@ LayerNeed layer_need(const std::vector<GgufFile>& parts, const Offload& offload,
   const CacheShape shape = CacheShape::of(first);
   const auto layers = static_cast<std::uint64_t>(std::max(1, need.num_layers()));
   need.cache = shape.bytes(cells, type) / layers;
-  constexpr std::uint64_t fixed = 64 << 20;  // what drivers and kernels take
+  constexpr std::uint64_t fixed = 64 << 20;  // bytes that drivers and kernels take
   need.scratch = fixed + vocabulary * static_cast<std::uint64_t>(most_rows) * sizeof(float) +
                  static_cast<std::uint64_t>(pass_tokens) * sizeof(float) *
                      (10 * metadata("embedding_length") + 3 * metadata("feed_forward_length"));
@@ -128,7 +128,7 @@ Placement place(const std::vector<GgufFile>& parts, const LayerNeed& need, int w
     if (device_names.empty()) placement.note = "n_gpu_layers (-ngl) has no effect: no device: " + device_problems();
     return placement;
   }
-  // A driver that does not tell has 0 bytes in all.
+  // Drivers that do not report memory report a total of 0 bytes.
   const bool is_known = std::all_of(found.begin(), found.end(), [](const Device& one) { return one.total_bytes > 0; });
   const std::uint64_t free = free_bytes(found), left = free > taken ? free - taken : 0;
   const int most = is_known ? layers_in(need, left - left / 20) : all;

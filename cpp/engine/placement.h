@@ -16,10 +16,10 @@ namespace specdec {
 
 constexpr int exact_width = 8;  // of passes on devices: kernels for few columns have up to 8
 
-// Bytes of a model by layer, from its header. At most: layers without attention are taken as with it.
+// Bytes of a model by layer, from its header. An upper bound: layers without attention are counted as if they had it.
 struct LayerNeed {
   std::vector<std::uint64_t> weights;  // [layers]
-  std::uint64_t output = 0;            // counts as a layer, the first that is placed
+  std::uint64_t output = 0;            // counts as a layer and is placed first
   std::uint64_t cache = 0;             // of each layer
   std::uint64_t scratch = 0;           // of passes
 
@@ -27,12 +27,12 @@ struct LayerNeed {
   std::uint64_t of_last(int count) const;  // with scratch; 0 for none
 };
 
-// cells: of all caches together. most_rows: of logits in a pass of pass_tokens tokens.
-// What `offload` leaves on the CPU, whatever the layer, is not counted.
+// cells: the sum over all caches. most_rows: rows of logits in a pass of pass_tokens tokens. Tensors that `offload`
+// leaves on the CPU are not counted.
 LayerNeed layer_need(const std::vector<GgufFile>& parts, const Offload& offload, std::uint64_t cells, KvType type,
                      int pass_tokens, int most_rows);
 
-// The most of the last layers, the output included, that fit into so many bytes.
+// How many of the last layers, including the output, fit into this many bytes.
 int layers_in(const LayerNeed& need, std::uint64_t bytes);
 
 // Throw std::invalid_argument.
@@ -42,14 +42,14 @@ std::vector<float> split_of(const GeneratorOptions& options);
 struct Placement {
   std::vector<Device> devices;  // empty: the CPU has all layers
   int num_layers = 0;           // as llama.cpp counts them: the output is one
-  std::string text;             // what went where, in a sentence; empty if nothing was asked for
-  std::string note;             // why it is not what was asked for
+  std::string text;             // a sentence about what runs where; empty if nothing was asked for
+  std::string note;             // why this differs from what was asked for
 
   std::vector<ggml_backend_device*> handles() const;
 };
 
 // wanted: a number of layers, all_layers or layers_that_fit. Throws std::invalid_argument for an unknown device, and
-// ModelError if a number of layers or all of them do not fit. taken: bytes there that others have.
+// ModelError if a number of layers or all of them do not fit. taken: bytes on the devices that are already in use.
 Placement place(const std::vector<GgufFile>& parts, const LayerNeed& need, int wanted,
                 const std::vector<std::string>& device_names, std::uint64_t taken);
 

@@ -69,7 +69,7 @@ bool PrefixCache::restore(const std::vector<Token>& prompt, int usable, int slot
   return is_restored;
 }
 
-// The last used stay; those that the prefix begins with are not needed any more.
+// Drops prefixes that this one begins with, since they are no longer needed, then the least recently used.
 void PrefixCache::keep_in_memory(const Kept& prefix) {
   const std::uint64_t bytes = bytes_of(*prefix);
   if (bytes > options_.memory_bytes) return;

@@ -1,9 +1,8 @@
-// More prefixes than slots: the states of conversations whose slot went to another request, in memory and, for later
-// processes, in a folder. A prefix that is restored gives the same bits as one that was read.
+// Keeps more prefixes than there are slots: the states of conversations whose slot went to another request, in memory
+// and, for later processes, in a folder. A restored prefix gives the same bits as one that was read.
 //
-// Not kept are prefixes of models with sliding windows that are longer than the window (llama.cpp saves the last window
-// only). A prefix of a model with recurrent layers is used only where the prompt has all of it: their state cannot go
-// back.
+// For models with sliding windows, prefixes longer than the window are not kept (llama.cpp saves only the last window).
+// For models with recurrent layers, a prefix is used only if the prompt contains all of it: their state cannot go back.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +46,7 @@ class PrefixCache final : public PrefixStore {
     std::string name;  // in the folder
   };
 
-  static constexpr int min_length = 32;  // tokens that are read as fast as they are restored
+  static constexpr int min_length = 32;  // tokens; reading fewer is as fast as restoring them
 
   Best best_prefix(const std::vector<Token>& prompt, int usable);
   int usable_prefix(const std::vector<Token>& kept, const std::vector<Token>& prompt, int usable) const;

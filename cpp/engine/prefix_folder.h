@@ -22,18 +22,18 @@ class PrefixFolder {
  public:
   using Note = std::function<void(const std::string&)>;
 
-  // Makes the folder if there is none. keys: prefixes with others are not found. note: called with what could not be
-  // read or written, on any thread. Throws Error.
+  // Makes the folder if there is none. Prefixes with other keys are not found. note: called, on any thread, with what
+  // could not be read or written. Throws Error.
   PrefixFolder(std::string folder, std::uint64_t most_bytes, std::string target_key, std::string draft_key, Note note);
-  ~PrefixFolder();  // writes what waits
+  ~PrefixFolder();  // writes what is still waiting
   PrefixFolder(const PrefixFolder&) = delete;
   PrefixFolder& operator=(const PrefixFolder&) = delete;
 
-  // The tokens of each prefix that is there now, by file name.
+  // The tokens of each prefix in the folder now, by file name.
   const std::map<std::string, std::vector<Token>>& prefixes();
-  // Nullopt: it is damaged (which is noted, and the file removed) or gone.
+  // Nullopt if the file is gone or damaged; a damaged file is noted and removed.
   std::optional<PrefixFile> read(const std::string& name);
-  // Writes it, with the folder's keys, on another thread. Files whose tokens it begins with are removed.
+  // Writes the prefix, with the folder's keys, on another thread. Removes files with prefixes that it begins with.
   void write(PrefixFile prefix);
   bool has_waiting() const;  // a prefix that is still to be written
 

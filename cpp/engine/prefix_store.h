@@ -1,5 +1,5 @@
-// Where the scheduler leaves what idle slots cache before their slot is overwritten, and looks for the beginning of a
-// new prompt.
+// Where the scheduler puts what an idle slot caches before the slot is overwritten, and where it looks for the
+// beginning of a new prompt.
 #pragma once
 
 #include <vector>
@@ -12,17 +12,17 @@ class PrefixStore {
  public:
   virtual ~PrefixStore() = default;
 
-  // How many tokens of the prompt the best kept prefix has, at most `usable`.
+  // How many tokens of the prompt the best kept prefix covers, at most `usable`.
   virtual int longest_prefix(const std::vector<Token>& prompt, int usable) = 0;
-  // Fills the slot with what longest_prefix() found, tokens that the prompt does not have included. Returns false, with
-  // an empty slot, if that cannot be used after all.
+  // Fills the slot with the prefix that longest_prefix() found, including tokens that the prompt does not have. Returns
+  // false and leaves the slot empty if the prefix turns out to be unusable.
   virtual bool restore(const std::vector<Token>& prompt, int usable, int slot) = 0;
 
-  // The slot caches the first `length` of these tokens, and is needed for others. Does not throw: a prefix that cannot
-  // be kept is read again.
+  // Called when a slot that caches the first `length` of these tokens is about to be overwritten. Does not throw: a
+  // prefix that cannot be kept is read again.
   virtual void overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept = 0;
-  // The same while no request runs, so that there is time to keep it for later processes. Returns false if it has to be
-  // asked again later.
+  // The same while no request runs, so that there is time to save the prefix for later processes. Returns false if it
+  // must be called again later.
   virtual bool idle(int slot, const std::vector<Token>& tokens, int length) noexcept = 0;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t first_step = 64 << 10;  // bytes; about 0.1 s
 
-// The first `bytes` bytes or a few less, so that no UTF-8 character is cut.
+// The first `bytes` bytes, or a few fewer so that no UTF-8 character is cut.
 std::string prefix(const std::string& text, std::size_t bytes) {
   const auto continues = [&] { return (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80; };
   for (int i = 0; i < 3 && continues(); ++i) --bytes;
@@ -25,8 +25,8 @@ void fail_prompt_too_long(std::size_t num_tokens, bool is_all, int n_ctx) {
                     n_ctx);
 }
 
-// Tokenizing cannot be interrupted, and tokenizing a text in pieces gives other tokens at their borders. So growing
-// prefixes are tokenized, and their tokens are only counted.
+// Tokenizing cannot be interrupted, and tokenizing in pieces gives other tokens at their borders. So growing prefixes
+// are tokenized, only to count their tokens.
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled) {
   const std::string& text = prompt.text;

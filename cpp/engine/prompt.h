@@ -1,4 +1,4 @@
-// The tokens of a prompt, without tokenizing far more text than the context holds.
+// Tokenizes a prompt, but not much more text than the context holds.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace specdec {
 
-// vocabulary.tokenize(prompt). Throws ContextFull if these are more than n_ctx tokens; of a text that is much too long
-// only the beginning is tokenized. Throws Cancelled once cancelled(), which may be empty, returns true: it is asked
+// vocabulary.tokenize(prompt). Throws ContextFull if these are more than n_ctx tokens; if the text is much too long,
+// only its beginning is tokenized. Throws Cancelled once cancelled(), which may be empty, returns true; it is asked
 // between the steps of a long text.
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled);
@@ -20,8 +20,8 @@ inline std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const st
   return tokenize_prompt(vocabulary, MarkedText{text, {}}, n_ctx, cancelled);
 }
 
-// Throws ContextFull. The command line and Python add the remedy, each with its own name of the option.
-// is_all: the prompt has no more than these tokens.
+// Throws ContextFull. The command line and Python add the remedy with their own name of the option. is_all: num_tokens
+// counts the whole prompt, not only its beginning.
 [[noreturn]] void fail_prompt_too_long(std::size_t num_tokens, bool is_all, int n_ctx);
 
 }  // namespace specdec

@@ -25,54 +25,55 @@ struct Request {
   int top_logprobs = 0;                 // most likely tokens to report with each token, see Piece and Score
   std::vector<Token> control_tokens;    // control tokens rendered by name; all others are omitted
   bool score_prompt = false;  // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()
-  std::optional<int> slot;    // runs in this slot and no other; its number does not change while it is cached
-  bool read_prompt = false;   // also with max_tokens 0: the prompt is read into the caches and stays there
+  std::optional<int> slot;    // runs only in this slot; the slot's number does not change while the request is cached
+  bool read_prompt = false;   // also with max_tokens 0, the prompt is read into the caches and stays there
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 
-  // Tokens that may not come, or end the output (engine/request_tokens.h).
-  int min_tokens = 0;                    // of the output: before, the end of generation and stop tokens are banned
+  // Tokens that are banned or that end the output (engine/request_tokens.h).
+  int min_tokens = 0;                    // until then, the end of generation and stop tokens are banned
   bool ignore_eos = false;               // the end of generation is banned
   std::vector<Token> stop_token_ids;     // each ends the output
   std::vector<Token> allowed_token_ids;  // no others; empty: all
-  std::vector<std::string> bad_words;    // none of them is completed
+  std::vector<std::string> bad_words;    // their last tokens are banned where they would complete them
   std::optional<std::vector<std::string>> dry_sequence_breakers;  // none: llama.cpp's
 
   std::string prediction;  // what the output is likely to be: drafts are copied from it
 
-  // What the whole output must match; at most one (constraints/constraint_compiler.h).
+  // What the whole output must match; at most one may be given (constraints/constraint_compiler.h).
   std::optional<std::string> grammar;
   std::optional<std::string> json_schema;
   bool strict_schema = true;  // false: keywords that cannot be enforced are left to the caller
   std::optional<std::string> regex;
   std::optional<std::string> structural_tag;
-  // A tool call, in GBNF, and what the prompt ends with and matches its beginning. The output is one; or, if it has one
-  // of the constraints above, matches that instead.
+  // The grammar of a tool call, in GBNF, and the end of the prompt that matches its beginning. The output is a call or,
+  // if one of the constraints above is given, may match that instead.
   struct Call {
     std::string grammar, prefix;
   };
   std::optional<Call> call;
   int reasoning_budget = -1;  // most tokens of reasoning in a chat's answer; -1: any number
-  // How the chat's template marks reasoning (ChatOutputParser::Reasoning); none: it has none, or its place is unknown.
+  // How the chat template marks reasoning (ChatOutputParser::Reasoning); none: it has no reasoning, or its place is
+  // unknown.
   struct ReasoningMarks {
     std::string begin, end;
     bool is_open = false;
   };
   std::optional<ReasoningMarks> reasoning;
-  // Reads calls in an answer that may have one at most: the output ends where a second one begins. Null: no limit.
+  // Parses an answer that may have at most one call: the output ends where a second call begins. Null: no limit.
   std::shared_ptr<const ChatOutputParser> one_call;
-  std::string constraint_name;     // for errors; empty: the option's
-  const char* constraint() const;  // the name of the one that is given; null: none
+  std::string constraint_name;     // for errors; empty: the option's name
+  const char* constraint() const;  // the name of the constraint that is given; null: none
   void drop_constraint();
 
-  void validate() const;  // throws std::invalid_argument, ArgumentError where one option is wrong
+  void validate() const;  // throws std::invalid_argument, or ArgumentError if one option is wrong
 
-  // The requested mode; if none, block, which accepts most, but with a seed invariant, so that the seed gives the same
-  // output with any draft, any number of drafts, or none.
+  // The requested mode. If none was requested: without a seed block, which accepts the most; with a seed invariant, so
+  // that the seed gives the same output with any draft, any number of drafts, or none.
   Verification verification_in_use() const;
 };
 
-// By name; "auto" gives nullopt. The valid names are in request_options.h.
+// The mode with this name; "auto" gives nullopt. The valid names are in request_options.h.
 std::optional<Verification> verification_named(const std::string& name);
 Drafting drafting_named(const std::string& name);
 const char* name(Verification verification);
@@ -88,9 +89,9 @@ struct Piece {
   Token token = 0;
   std::string text;
   DraftOrigin origin = DraftOrigin::none;     // of an accepted draft
-  double logprob = 0.0;                       // natural log, target's raw probability
+  double logprob = 0.0;                       // natural log of the target's raw probability
   std::optional<FinishReason> finish_reason;  // on the last piece
-  // The Request::top_logprobs most likely tokens in its place, by the same probabilities, in descending order.
+  // The Request::top_logprobs most likely tokens at this place, by the same probabilities, most likely first.
   std::vector<sampling::TokenLogprob> top_logprobs;
 
   bool from_draft() const { return origin != DraftOrigin::none; }

@@ -25,7 +25,7 @@ std::string grammar_of_choices(const std::vector<std::string>& choices) {
   return "root ::= " + alternatives;
 }
 
-// control_tokens: those that are rendered by name, see Request.
+// control_tokens: rendered by name, see Request.
 const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>& control_tokens) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<ConstraintCompiler>& compiler = compilers_[control_tokens];

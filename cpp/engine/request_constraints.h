@@ -13,11 +13,11 @@
 
 namespace specdec {
 
-// The keywords of a request's schema, or of those in its structural tag, that are left to the caller because they are
-// not strict: their places as JSON pointers. Throws ArgumentError.
+// The keywords, as JSON pointers, of a request's schema or of the schemas in its structural tag that are left to the
+// caller because the schema is not strict. Throws ArgumentError.
 std::vector<std::string> ignored_keywords(const Request& request);
 
-// Request::grammar of one of these texts.
+// A Request::grammar that matches any of these texts.
 std::string grammar_of_choices(const std::vector<std::string>& choices);
 
 class RequestConstraints {
@@ -26,11 +26,11 @@ class RequestConstraints {
   RequestConstraints(Vocabulary vocabulary, int vocabulary_size, std::string target)
       : vocabulary_(vocabulary), vocabulary_size_(vocabulary_size), target_(std::move(target)) {}
 
-  // The constraint of a request, and the limit of its reasoning; null: it has none. On any thread. Throws
+  // A request's constraint, including the limit of its reasoning; null: it has none. On any thread. Throws
   // std::invalid_argument for one that cannot be compiled, ModelError if the vocabulary has no end of generation.
   std::unique_ptr<sampling::Constraint> compile(const Request& request);
 
-  // The control tokens that are rendered by name: the request's, and those in the texts of its structural tag.
+  // The control tokens that are rendered by name: the request's, and those that its structural tag names.
   std::vector<Token> control_tokens(const Request& request) const;
 
  private:

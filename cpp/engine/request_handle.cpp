@@ -10,7 +10,7 @@ namespace specdec {
 namespace {
 
 constexpr std::chrono::milliseconds poll_interval{20};
-constexpr int reserved_pieces = 256;  // longer outputs allocate again now and then
+constexpr int reserved_pieces = 256;  // longer outputs allocate now and then
 
 }  // namespace
 

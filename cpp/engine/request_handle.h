@@ -1,4 +1,4 @@
-// A submitted request as its users see it, on any thread: the pieces so far and how it ended.
+// A submitted request as its users see it, on any thread: its pieces so far and how it ended.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ namespace specdec {
 
 class ExecutorQueue;
 
-// How far a prompt is read, in tokens; those that were cached count as read.
+// How much of a prompt is read, in tokens; cached tokens count as read.
 struct PromptProgress {
   std::int64_t read = 0, all = 0;
   std::int64_t cached = 0;
   double seconds = 0.0;  // of reading, so far
-  int slot = -1;         // Request::slot; -1: it waits for one
+  int slot = -1;         // see Request::slot; -1: the request waits for a slot
 };
 
 class RequestHandle {
@@ -39,11 +39,11 @@ class RequestHandle {
   // Whether the same request with seed() and verification() gives the same output (ScheduledRequest::is_repeatable).
   bool is_repeatable() const { return is_repeatable_; }
 
-  // Waits until piece `index` is there or the request has ended. Returns false if neither is so after `timeout`.
+  // Waits until piece `index` is there or the request has ended. Returns false if neither has happened after `timeout`.
   bool wait_for(std::size_t index, std::chrono::milliseconds timeout) const;
-  // Waits for the end alone, so that single pieces do not wake the caller.
+  // Waits only for the end: pieces do not wake the caller.
   bool wait_for_end(std::chrono::milliseconds timeout) const;
-  // Nullopt: not there yet, or the request ended before it. Pieces stay available as long as the handle.
+  // Nullopt if the piece is not there yet or the request ended before it. Pieces stay available as long as the handle.
   std::optional<Piece> piece(std::size_t index) const;
 
   bool is_done() const;
@@ -51,12 +51,12 @@ class RequestHandle {
   Stats stats() const;               // so far
   PromptProgress prompt_progress() const;
   std::string drafting()
-      const;  // at the end: whether drafts were used, and if not why (drafting_report.h); empty before
-  // For Request::score_prompt: from the first piece on, or the end of a request without pieces; null before, and
-  // otherwise.
+      const;  // at the end: whether drafts were used, and if not, why (drafting_report.h); empty before
+  // Available for Request::score_prompt, from the first piece on, or from the end of a request without pieces;
+  // otherwise null.
   std::shared_ptr<const Score> prompt_score() const;
 
-  // Asks the executor to end the request, without waiting for that. Does nothing if it has ended. Allocates nothing.
+  // Asks the executor to end the request, without waiting. Does nothing if it has ended. Allocates nothing.
   void cancel() noexcept;
 
   // Called after every new piece and at the end, on the executor's thread: it must return soon and throw nothing.
@@ -65,7 +65,7 @@ class RequestHandle {
 
   bool is_in_its_process() const;  // false: in a forked process, where it never ends
 
-  // For commands that run on the executor's thread (Executor::run), and for no others.
+  // Only for commands that run on the executor's thread (Executor::run).
   const std::shared_ptr<ScheduledRequest>& request() const { return request_; }
 
  private:
@@ -99,7 +99,7 @@ class RequestHandle {
   std::shared_ptr<const std::function<void()>> listener_;
 };
 
-// Reads the pieces of a request in order and waits for those to come.
+// Reads the pieces of a request in order, waiting for each.
 class PieceReader {
  public:
   // poll: called about every 20 ms while a piece is awaited; what it throws passes through next(). Null: nothing.

@@ -51,7 +51,7 @@ class Reader {
     return tokens;
   }
 
-  // {"15043": 1.5, "2": "-inf"}: JSON has no infinity.
+  // {"15043": 1.5, "2": "-inf"}: a string, because JSON has no infinity.
   std::optional<Value> operator()(const option::Biases&) const {
     if (!json_.is_object()) return std::nullopt;
     sampling::LogitBias biases;

@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// null: not given; the value is unchanged. Throws std::invalid_argument naming the option.
+// JSON null means not given and changes nothing. Throws std::invalid_argument naming the option.
 void set_option(Request& request, const RequestOption& option, const nlohmann::ordered_json& json);
 
 }  // namespace specdec

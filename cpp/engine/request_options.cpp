@@ -82,7 +82,7 @@ const Table<Request>& request_options() {
           {"stop_token_ids",
            Tokens{},
            {"Sampling", {"--stop-token-ids"}, "IDS", "token ids, with commas between, that end the output"}}),
-      // On the command line it is a file.
+      // The command line takes a file instead.
       request_row<&Request::prediction>({"prediction", String{}}),
       request_row<&Request::seed>(
           {"seed",
@@ -242,10 +242,10 @@ const Table<Request>& request_options() {
             "JSON",
             "the output is text with parts that obey schemas, in vLLM's and SGLang's form"},
            true}),
-      // On the command line it is the server's.
+      // On the command line this is an option of the server.
       request_row<&Request::reasoning_budget>(
           {"reasoning_budget", Whole{whole_numbers(-1, max_int, "-1: any number")}}),
-      // On the command line it is the Generator's.
+      // On the command line this is an option of the Generator.
       row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
       row<Request>({"verification",
                     Choice{{"auto", "token", "block", "invariant"}},

@@ -9,6 +9,6 @@ namespace specdec {
 using RequestOption = option::Option<Request>;
 const option::Table<Request>& request_options();
 
-bool is_constraint(const RequestOption& option);  // of which a request has at most one
+bool is_constraint(const RequestOption& option);  // a request has at most one
 
 }  // namespace specdec

@@ -64,7 +64,7 @@ void RequestTokens::check_bias(const sampling::LogitBias& logit_bias) const {
   if (static_cast<int>(banned.size()) == num_tokens_) throw ArgumentError("logit_bias", "bans every token");
 }
 
-// Each word as it begins a text, and as it follows a blank.
+// The tokens of each word at the beginning of a text, and after a blank.
 RequestTokens::Texts RequestTokens::banned(const std::vector<std::string>& words) const {
   Texts texts;
   for (const std::string& word : words) {
@@ -96,7 +96,8 @@ RequestTokens::Texts RequestTokens::dry_breakers(const std::vector<std::string>&
   return breakers_;
 }
 
-// Tokens that contain the text, and those that end with a beginning of it, followed by the tokens of the rest.
+// Adds each token that contains the text, and each token that ends with a beginning of it, followed by the tokens of
+// its rest.
 void RequestTokens::add_breakers(const std::string& text, Texts& breakers) const {
   std::string piece;
   for (Token token = 0; token < std::min(num_tokens_, vocabulary_.size()); ++token) {

@@ -1,4 +1,4 @@
-// What a request says about tokens by their ids or texts, in tokens of the target's vocabulary.
+// Translates what a request says about tokens, by id or by text, to tokens of the target's vocabulary.
 #pragma once
 
 #include <mutex>
@@ -13,12 +13,12 @@ namespace specdec {
 
 class RequestTokens {
  public:
-  // num_tokens: rows of logits have so many.
+  // num_tokens: the length of a row of logits.
   RequestTokens(Vocabulary vocabulary, int num_tokens);
 
-  // num_prompt: tokens of the prompt. Throws ArgumentError that names the option. On any thread.
+  // num_prompt: tokens of the prompt. Throws an ArgumentError that names the option. On any thread.
   sampling::TokenRules rules(const Request& request, int num_prompt);
-  // As it would continue a prompt.
+  // The tokens of the prediction as the continuation of a prompt.
   std::vector<Token> prediction(const Request& request) const;
 
  private:
@@ -31,10 +31,11 @@ class RequestTokens {
 
   const Vocabulary vocabulary_;
   const int num_tokens_;
-  std::vector<Token> ends_;  // of generation
+  std::vector<Token> ends_;  // end-of-generation tokens
 
   std::mutex mutex_;
-  std::vector<std::string> breaker_texts_;  // those that were used last; finding their tokens reads the vocabulary
+  std::vector<std::string> breaker_texts_;  // the last used texts, kept because finding their tokens reads the whole
+                                            // vocabulary
   Texts breakers_;
 };
 

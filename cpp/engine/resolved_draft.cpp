@@ -23,7 +23,7 @@ std::string architecture(const std::vector<GgufFile>& model) {
   return model.front().string("general.architecture").value_or("");
 }
 
-// A companion of the target's family in the hub; false, with the reason: it would not do.
+// Downloads a companion of the target's family from the hub. Returns false, with the reason, if it cannot be the draft.
 bool download_companion(const GeneratorOptions& options, const HubName& name, const std::vector<GgufFile>& target,
                         bool can_be_head, ResolvedDraft& draft, std::string& reason) {
   try {
@@ -45,7 +45,7 @@ bool download_companion(const GeneratorOptions& options, const HubName& name, co
   return false;
 }
 
-// A draft on this machine or of the hub, or suffix decoding.
+// Chooses a draft on this machine, one from the hub, or suffix decoding.
 void choose_companion(const GeneratorOptions& options, bool downloads, const std::vector<GgufFile>& target,
                       bool can_be_head, ResolvedDraft& draft) {
   draft.was_chosen = true;
@@ -72,7 +72,7 @@ void choose_companion(const GeneratorOptions& options, bool downloads, const std
     draft.notes.push_back("drafts are copied from the text (suffix decoding): " + reason);
 }
 
-// Copies of a text need suffix decoding.
+// A corpus can be used only with suffix decoding.
 void check_corpus(const GeneratorOptions& options, const DraftSource& source) {
   if (options.draft_corpus.empty() || is<SuffixDecoding>(source)) return;
   const bool has_model = draft_path(source) != nullptr || is<OwnHead>(source);

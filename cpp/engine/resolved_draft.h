@@ -1,4 +1,4 @@
-// Which draft a Generator uses: the one place that decides it.
+// The one place that decides which draft a Generator uses.
 #pragma once
 
 #include <string>
@@ -13,9 +13,9 @@ namespace specdec {
 struct ResolvedDraft {
   DraftSource source;           // never AutomaticDraft or PlainDecoding
   std::vector<GgufFile> parts;  // headers of a draft in a file
-  HeadFile head;                // what the file is if it holds a drafting head alone
-  bool was_chosen = false;      // the file, for AutomaticDraft
-  std::string choice;           // what was chosen for AutomaticDraft, in a sentence; empty: nothing to say
+  HeadFile head;                // describes the file if it holds only a drafting head
+  bool was_chosen = false;      // AutomaticDraft chose the file
+  std::string choice;           // a sentence about what AutomaticDraft chose; empty: nothing to say
   std::vector<std::string> notes;
 };
 
@@ -27,8 +27,8 @@ struct ResolvedDraft {
 //   AutomaticDraft  the target's own head; otherwise a block drafter, a head or a draft model that is on this machine
 //                   (engine/companion_search.h); otherwise a companion of its family, which options.download fetches;
 //                   otherwise suffix decoding, with a note that says why
-// target: its headers. can_use_own_head, can_choose_heads: false where that head, or a chosen one in a file, could not
-// be loaded. Throws WrongValue for options that contradict each other, ModelError, Cancelled.
+// target: its headers. can_use_own_head, can_choose_heads: false after the target's own head, or a chosen head in a
+// file, could not be loaded. Throws WrongValue for options that contradict each other, ModelError, Cancelled.
 ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target,
                             bool can_use_own_head = true, bool can_choose_heads = true);
 

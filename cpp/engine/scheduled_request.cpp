@@ -25,10 +25,10 @@ bool repeats(Verification verification, int num_draft_tokens) {
   return num_draft_tokens != auto_draft_tokens || verification == Verification::invariant;
 }
 
-// The request word of the text's random numbers. "auto" draft lengths have learnt from this generator's earlier texts:
-// a seed that is given again must not decide by the same numbers that they were learnt from, so each text has its own.
-// Otherwise lengths do not depend on what was learnt, or the text does not depend on lengths (invariant verification),
-// and the seed alone decides.
+// The request word of the output's random numbers. "auto" draft lengths are learnt from this generator's earlier
+// outputs: if a seed is given again, the output must not be sampled with the same numbers that the lengths were learnt
+// from, so each request has its own. If the output does not depend on learnt lengths (a fixed K, or invariant
+// verification), the seed alone decides.
 std::uint64_t request_word(std::int64_t id, const Request& request, int num_draft_tokens) {
   return repeats(request.verification_in_use(), num_draft_tokens) ? 0 : static_cast<std::uint64_t>(id);
 }

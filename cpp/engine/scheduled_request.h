@@ -1,4 +1,4 @@
-// A request while the scheduler runs it, from its arrival to its last piece: its sequence, its slot, its text.
+// The state of a request from its arrival in the scheduler to its last piece: its sequence, slot and text.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ namespace specdec {
 
 class ScheduledRequest {
  public:
-  // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws ArgumentError for
-  // an empty stop string.
+  // id: unique among the requests of a generator. num_draft_tokens: 0 if there is no draft. Throws ArgumentError for an
+  // empty stop string.
   ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed,
                    int num_draft_tokens, sampling::TokenRules rules = {});
 
-  // The output obeys the constraint; null: none. Before it begins.
+  // The constraint that the output obeys; null: none. To be set before the request begins.
   void constrain(std::unique_ptr<sampling::Constraint> constraint);
 
-  // Control tokens that appear in the text by name. Before it begins.
+  // Control tokens that appear in the text by name. To be set before the request begins.
   void render_by_name(std::vector<Token> control_tokens) { control_tokens_ = std::move(control_tokens); }
-  // The output is likely to be this; empty: unknown. Before it begins.
+  // The likely output; empty: unknown. To be set before the request begins.
   void predict(const std::vector<Token>& output);
 
   // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order
@@ -37,34 +37,34 @@ class ScheduledRequest {
   enum class State { waiting, reading, running, over };  // waiting for a slot; reading its prompt; generating
   void begin_reading(int place, int slot);
   void begin_running();
-  void end();                           // tokens that were generated but not delivered are dropped
-  void fail(std::exception_ptr error);  // ends it early
+  void end();                           // drops tokens that were generated but not delivered
+  void fail(std::exception_ptr error);  // ends the request early
 
   State state() const { return state_; }
   bool has_slot() const { return state_ == State::reading || state_ == State::running; }
   bool has_failed() const { return error_ != nullptr; }
   const std::exception_ptr& error() const { return error_; }
-  void rethrow_error() const;         // if it has failed
-  std::string error_message() const;  // empty if it has not failed
+  void rethrow_error() const;         // if the request has failed
+  std::string error_message() const;  // empty if the request has not failed
 
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }
   std::int64_t id() const { return id_; }
   std::uint64_t seed() const { return seed_; }
   Verification verification() const { return sequence_.verification; }
-  // Whether the same request with seed() and verification() gives the same output: not if the output depends on draft
-  // lengths that depend on measured times.
+  // Whether the same request with seed() and verification() gives the same output: false if the output depends on draft
+  // lengths, and these on measured times.
   bool is_repeatable() const { return is_repeatable_; }
 
-  // Request::slot, and the slot that it has or had; -1: none so far. Where in the caches that is,
-  // sequence().slot, may change.
+  // The requested slot (Request::slot), and the number of the slot that the request has or had; -1: none so far. The
+  // slot's place in the caches, sequence().slot, may change.
   const std::optional<int>& wanted_slot() const { return wanted_slot_; }
   int slot() const { return slot_; }
 
-  // Whether its prompt is read although it generates nothing.
+  // Whether the prompt is read although nothing is generated.
   bool reads_prompt() const { return reads_prompt_; }
 
-  // For Request::score_prompt, once the prompt is read; null before, and otherwise. It does not change any more.
+  // Available for Request::score_prompt once the prompt is read, and final then; otherwise null.
   std::shared_ptr<const Score> prompt_score() const;
 
   // Makes the tokens of the sequence's last cycle available as pieces.
@@ -81,7 +81,7 @@ class ScheduledRequest {
   std::exception_ptr error_;  // the error that ended it; null if none
   Sequence sequence_;
   TextStream stream_;
-  std::optional<ChatOutputReader> one_call_;  // of an output that ends where a second call begins
+  std::optional<ChatOutputReader> one_call_;  // if the output ends where a second call begins
   std::vector<Token> control_tokens_;
   std::uint64_t seed_;
   std::optional<int> wanted_slot_;

@@ -16,7 +16,8 @@ constexpr int no_limit = std::numeric_limits<int>::max();
 
 bool is_active(const std::shared_ptr<ScheduledRequest>& request) { return request && request->has_slot(); }
 
-// The prompt tokens that need not be read if they are cached: not the last one, and none that are to be scored.
+// The number of prompt tokens that need not be read if they are cached. The last token must be read, and so must tokens
+// that are scored.
 int num_usable(const ScheduledRequest& request) {
   return request.sequence().prompt_score ? 0 : static_cast<int>(request.sequence().tokens.size()) - 1;
 }
@@ -90,8 +91,8 @@ bool Scheduler::any_is(ScheduledRequest::State state) const {
                      [state](const auto& request) { return request && request->state() == state; });
 }
 
-// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: of a
-// prompt that no running request waits for. Returns false if there was none to read.
+// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: how much
+// to read at once while no running request waits. Returns false if there was no prompt to read.
 bool Scheduler::read_prompts(int max_tokens) {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
@@ -150,8 +151,8 @@ void Scheduler::begin_next_request() {
   slot_choice_.use(slot);
 }
 
-// All but the first num_kept tokens of an idle slot are overwritten next. A few that are lost, as those of a retried
-// answer, are not worth the copy.
+// Called before all but the first num_kept tokens of an idle slot are overwritten. Losing only a few, such as those of
+// a retried answer, is not worth a copy.
 void Scheduler::keep_what_is_lost(std::size_t slot, int num_kept) {
   const int cached = num_cached(slot);
   if (store_ == nullptr || 2 * num_kept > cached) return;
@@ -216,9 +217,9 @@ void Scheduler::run_cycle() {
   }
 }
 
-// If requests have ended and none is waiting, moves the others to adjacent slots: a pass over adjacent slots is the
-// fastest. What an idle slot caches makes room for them: it goes to an empty slot, or else where the request comes
-// from.
+// If requests have ended and none is waiting, moves the others to adjacent slots, because a pass over adjacent slots is
+// the fastest. What an idle slot caches is moved out of the way: to an empty slot, or else to the place that the
+// request leaves.
 void Scheduler::close_gaps() {
   const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
   for (auto gap = idx(first - slots_.begin()); gap < slots_.size(); ++gap) {
@@ -248,7 +249,7 @@ void Scheduler::move(std::size_t from, std::size_t to) {
   slot_choice_.exchange(static_cast<int>(from), static_cast<int>(to));
 }
 
-// Nullopt: nothing is cached, or it cannot be saved.
+// Nullopt if nothing is cached or it cannot be saved.
 std::optional<PrefixFile> Scheduler::saved(std::size_t slot) noexcept {
   const int length = num_cached(slot);
   if (length == 0 || states_ == nullptr) return std::nullopt;
@@ -259,7 +260,7 @@ std::optional<PrefixFile> Scheduler::saved(std::size_t slot) noexcept {
   }
 }
 
-// What cannot be restored is read again.
+// If this fails, the tokens are read again.
 void Scheduler::put_back(std::size_t slot, const PrefixFile& prefix,
                          std::shared_ptr<ScheduledRequest> request) noexcept {
   try {

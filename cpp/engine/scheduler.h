@@ -32,17 +32,17 @@ class Scheduler {
   Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
 
   void add(std::shared_ptr<ScheduledRequest> request);
-  // The next event; runs the models as needed. Nullopt when no request is left. An error of one request ends only that
-  // request. Throws Cancelled; then all requests can continue.
+  // Runs the models as needed and returns the next event; nullopt when no request is left. An error of one request ends
+  // only that request. Throws Cancelled; all requests can continue afterwards.
   std::optional<Event> next();
-  // next() in parts: an event that is ready; and running the models once, for one cycle of all requests and at most
-  // max_prompt_tokens of prompts (fewer while other requests generate). step() returns false if nothing is left to do,
-  // and throws as next() does.
+  // The two halves of next(). take_event() returns an event that is ready. step() runs the models once: one cycle of
+  // all requests and at most max_prompt_tokens of prompts (fewer while other requests generate). step() returns false
+  // if nothing is left to do, and throws what next() throws.
   std::optional<Event> take_event();
   bool step(int max_prompt_tokens);
   // The request whose prompt is being read; null: none.
   const ScheduledRequest* reading() const;
-  // The number of its tokens in the target's cache. It must have a slot.
+  // How many of the request's tokens are in the target's cache. The request must have a slot.
   int num_cached(const ScheduledRequest& request) const { return decoder_.num_cached(request.sequence().slot); }
   bool is_idle() const;  // no request waits, runs or has an event
 
@@ -50,22 +50,22 @@ class Scheduler {
   void cancel(std::int64_t id);
   void cancel_all();
 
-  // Whether its slot's cache is still that of this request, which may have ended.
+  // Whether the slot still caches this request, which may have ended.
   bool is_cached(const ScheduledRequest& request) const;
-  // Gives a free slot (the wanted one) to a request that is over at once, so that its tokens can be put into the slot's
-  // cache from outside: the slot's caches are emptied first. Returns the place; -1: none is free.
+  // Empties a free slot (the wanted one) and gives it to a request that ends immediately, so that the caller can fill
+  // the slot's caches with the request's tokens. Returns the place; -1: none is free.
   int adopt(std::shared_ptr<ScheduledRequest> request);
-  // The request that runs in a slot, or was the last one there; null: none.
+  // The request that runs in a slot or was the last to run there; null: none.
   const ScheduledRequest* in_slot(int slot) const { return slots_[place_of(slot)].get(); }
-  // Empties the caches of a slot in which nothing runs. Returns the number of tokens.
+  // Empties the caches of an idle slot. Returns the number of tokens that it had cached.
   int erase(int slot);
 
-  // By way of which two slots exchange their caches; outlives the scheduler. Null: they cannot, and what one of them
-  // caches is lost.
+  // The means to exchange the caches of two slots; must outlive the scheduler. Null: slots cannot exchange caches, and
+  // one of the two is lost.
   void set_slot_states(SlotStates* states) { states_ = states; }
-  // Keeps what slots cache before it is overwritten; outlives the scheduler. Null: nothing does.
+  // Keeps what a slot caches before it is overwritten; must outlive the scheduler. Null: nothing is kept.
   void set_prefix_store(PrefixStore* store) { store_ = store; }
-  // While no request runs: lets the store keep what slots cache. Returns false if it has to be called again later.
+  // While no request runs: lets the store keep what slots cache. Returns false if it must be called again later.
   bool keep_idle_prefixes();
 
   int num_slots() const { return static_cast<int>(slots_.size()); }
@@ -100,7 +100,7 @@ class Scheduler {
   std::deque<std::shared_ptr<ScheduledRequest>> waiting_;
   std::vector<std::shared_ptr<ScheduledRequest>>
       slots_;                 // the running request, or the last one, whose tokens are still cached; or null
-  std::vector<int> numbers_;  // of the slots, by place: what a place caches keeps its number when it moves
+  std::vector<int> numbers_;  // slot numbers by place: a cached sequence keeps its number when it moves
   SlotChoice slot_choice_;
   SlotStates* states_ = nullptr;
   PrefixStore* store_ = nullptr;

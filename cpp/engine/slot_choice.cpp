@@ -12,7 +12,7 @@ int prefix_in(const SlotChoice::Slot& slot, const std::vector<Token>& tokens, in
   return slot.tokens == nullptr ? 0 : common_prefix(*slot.tokens, tokens, std::min(most, slot.length));
 }
 
-// How many of a slot's cached tokens another slot holds, too.
+// How many of a slot's cached tokens another slot also holds.
 int held_elsewhere(const std::vector<SlotChoice::Slot>& slots, std::size_t slot) {
   int most = 0;
   for (std::size_t other = 0; other < slots.size(); ++other) {

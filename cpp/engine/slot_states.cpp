@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// With several layers, each state has its size in front of it.
+// With several layers, each state is preceded by its size.
 std::string ModelStates::draft_states(int slot) const {
   if (drafts_.size() == 1) return drafts_.front()->state(slot);
   std::string states;
@@ -59,7 +59,7 @@ bool ModelStates::restore(int slot, const PrefixFile& prefix) {
   return true;
 }
 
-// Otherwise the draft reads the prompt.
+// If this fails, the draft reads the prompt.
 void ModelStates::restore_draft(int slot, const PrefixFile& prefix) {
   const auto length = static_cast<int>(prefix.num_draft_tokens);
   if (drafts_.empty() || length < 1 || length > drafts_.front()->context_length() ||

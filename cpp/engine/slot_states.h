@@ -1,4 +1,4 @@
-// The caches of one slot, of the target and its draft, as bytes, and back.
+// Saves the caches of one slot (target and draft) as bytes and restores them.
 #pragma once
 
 #include <memory>
@@ -17,16 +17,17 @@ class SlotStates {
  public:
   virtual ~SlotStates() = default;
 
-  // What the slot caches, of the first `length` of these tokens. Its keys are empty; without a usable draft state
-  // num_draft_tokens is 0.
+  // What the slot caches of the first `length` of these tokens. The keys are empty; num_draft_tokens is 0 without a
+  // usable draft state.
   virtual PrefixFile save(int slot, const std::vector<Token>& tokens, int length) = 0;
-  // Returns false, with an empty slot, if the target's state does not suit this context.
+  // Returns false and leaves the slot empty if the target's state does not fit this context.
   virtual bool restore(int slot, const PrefixFile& prefix) = 0;
 };
 
 class ModelStates final : public SlotStates {
  public:
-  // drafts: of a draft model, or of a head's layers; head: null if there is none. All outlive this.
+  // drafts: the context of a draft model, or those of a head's layers. head: null if there is none. All must outlive
+  // this.
   ModelStates(Decoder& decoder, Context& target, const std::vector<std::unique_ptr<Context>>& drafts, HeadModel* head)
       : decoder_(decoder), target_(target), drafts_(drafts), head_(head) {}
 

@@ -23,7 +23,7 @@ TextStream::TextStream(std::vector<std::string> stop) : stop_(std::move(stop)) {
   for (const std::string& s : stop_) {
     if (s.empty()) throw ArgumentError("stop", "has an empty string; each must have at least one character");
   }
-  bytes_.reserve(256);  // more than a token and a stop string usually have, so that tokens do not allocate
+  bytes_.reserve(256);  // longer than a token and a stop string usually are, so that tokens do not allocate
   held_.reserve(256);
 }
 
