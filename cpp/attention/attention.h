@@ -44,7 +44,7 @@ struct Problem {
   CacheType type;          // with q8_0, sizes are multiples of 32
   int head_size, value_size, group;
   float scale;     // of the scores, before the mask
-  bool in_floats;  // converts Q8_0 to f32, too: to compare with
+  bool in_floats;  // also converts Q8_0 to f32, for comparisons
 
   std::int64_t num_chunks() const { return (num_cells + chunk_cells - 1) / chunk_cells; }
 };
@@ -58,7 +58,7 @@ struct Rows {
 // sum of the weights, padding.
 constexpr int state_floats(int value_size) { return value_size + lanes; }
 
-// A strip holds sixteen cells (or dimensions) side by side, with `depth` numbers each. One row of padding, because
+// A strip holds sixteen cells (or dimensions) side by side, with `depth` numbers each. It is padded by one row, because
 // strips a power of two apart would compete for the same lines of the L1 cache.
 constexpr int strip_floats(int depth) { return (depth + 1) * lanes; }
 
@@ -67,7 +67,7 @@ constexpr std::size_t float_scratch_floats(int head_size, int value_size) {
   return idx(block + max_rows * (head_size + block_cells + 1) + lanes);
 }
 
-// Queries that are rounded to int8 at a time, at least max_rows.
+// How many queries are rounded to int8 at a time; at least max_rows.
 constexpr int rounded_rows = 256;
 
 constexpr std::size_t quad_scratch_floats(int head_size, int value_size) {

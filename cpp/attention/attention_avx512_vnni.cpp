@@ -57,7 +57,7 @@ inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lan
   load_byte_columns(row, stride, columns);
   for (int i = 0; i < lanes; ++i) x[i] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(columns[i]));
 }
-// Not inline: scheduled among products it delays them.
+// Not inline: the compiler would schedule the loads among products and delay these.
 __attribute__((noinline)) Lanes load_f16_column(const char* row, std::int64_t stride) {
   return _mm512_cvtph_ps(gather_halves(row, stride));
 }
@@ -102,7 +102,7 @@ inline __m512i two_rows(const char* first, const char* second) {
                             1);
 }
 
-// Sixteen cells' 32 numbers, plus 128 as VNNI's first operand has no signs, to quads[8][cell].
+// Transposes sixteen cells' 32 numbers to quads[8][cell], adding 128 because VNNI's first operand is unsigned.
 inline __attribute__((always_inline)) void transpose_keys(const char* row, std::int64_t stride, char* to) {
   __m512i y[2][4];  // [eight cells][i]: by 128 bits quad i of cells 0-3, 4 + i of 0-3, i of 4-7, 4 + i of 4-7
   for (int half = 0; half < 2; ++half, row += 8 * stride) {
@@ -126,11 +126,11 @@ inline __attribute__((always_inline)) void transpose_keys(const char* row, std::
   }
 }
 
-// Four cells' 32 numbers to quads of one dimension each: the first sixteen dimensions and the others.
+// Transposes four cells' 32 numbers to quads of one dimension each: the first sixteen dimensions, then the others.
 inline __attribute__((always_inline)) void interleave_values(const char* row, std::int64_t stride, char* first,
                                                              char* second) {
   const __m512i ab = two_rows(row, row + stride), cd = two_rows(row + 2 * stride, row + 3 * stride);
-  // Four dimensions of the four cells to each 128 bits, then by dimension.
+  // First four dimensions of the four cells to each 128 bits, then by dimension.
   const __m512i four = _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
   const __m512i order = _mm512_set4_epi32(0x0F0B0703, 0x0E0A0602, 0x0D090501, 0x0C080400);
   const __m512i others = _mm512_add_epi32(four, _mm512_set1_epi32(4));

@@ -24,7 +24,7 @@
 constexpr int numbers = 32;         // of a Q8_0 block
 constexpr float smallest = 1e-30f;  // has a finite 127 / smallest
 
-// A value scale's or query's inverse, and 0 for a block of zeros.
+// The inverse scale of values or a query; 0 for a block of zeros.
 inline float inverse_of(float largest) { return largest >= smallest ? 127.0f / largest : 0.0f; }
 inline float scale_of(float largest) { return largest >= smallest ? largest / 127.0f : 0.0f; }
 
@@ -51,7 +51,7 @@ struct RoundedQueries {
       store_rounded(bytes + b * numbers, multiply(first, inverse), multiply(second, inverse));
       scales[b] = scale_of(largest) + nan_unless_finite;
     }
-    for (int b = 0; b < head_size / numbers; ++b) {  // later: bytes that were just stored are slow to load
+    for (int b = 0; b < head_size / numbers; ++b) {  // in a second loop: bytes that were just stored are slow to load
       std::int32_t sum = 0;
       for (int i = 0; i < numbers; ++i) sum += bytes[b * numbers + i];
       starts[b] = -128 * sum;
@@ -59,7 +59,7 @@ struct RoundedQueries {
   }
 };
 
-// Layout of a call's memory after that of Scratch; scratch_floats has its size.
+// Layout of a call's memory behind that of Scratch; scratch_floats gives its size.
 struct QuadScratch {
   QuadScratch(float* memory, int head_size, int value_size) {
     const int key_blocks = head_size / numbers, value_blocks = value_size / numbers;
@@ -82,7 +82,7 @@ struct QuadScratch {
   char* keys;                        // [strip of cells][quad of dimensions][lane] quads
   char* values;                      // [strip of dimensions][quad of cells][lane] quads
   std::int8_t* weights;              // [row][value block][cell]
-  RoundedQueries queries;            // of all heads that are read together
+  RoundedQueries queries;            // of all heads read together
   float *key_scales, *value_scales;  // [block of numbers][cell]
   float *weight_scales, *inverses;   // [row][value block]
 };
@@ -116,7 +116,8 @@ void load_values(const Cells<CacheType::q8_0>& cells, char* to) {
   }
 }
 
-// Whether all are what a quantizer writes. Times zero, infinities are NaN; `maximum` keeps its second operand then.
+// Whether a quantizer could have written all of them. Infinity times zero is NaN, and then `maximum` keeps its second
+// operand.
 bool are_usual(const float* scales, int count) {
   Lanes nan_unless_finite = broadcast(0.0f), largest_negative = broadcast(0.0f);
   for (int i = 0; i < count; i += lanes) {
@@ -179,7 +180,7 @@ struct QuadScores {
   }
 };
 
-// The same for rows that fit one tile, without writing the transposed cells down.
+// The same for rows that fit one tile, without storing the transposed cells.
 template <int rows>
 void score_quads_directly(const RoundedQueries& q, const Cells<CacheType::q8_0>& cells, float* scores) {
   const int blocks = cells.size / numbers;
@@ -211,7 +212,7 @@ void score_quads_directly(const RoundedQueries& q, const Cells<CacheType::q8_0>&
   }
 }
 
-// The largest of each. AVX-512's file overloads it.
+// The largest of each. The AVX-512 file overloads it.
 template <class Sixteen>
 void largest_of_four(const Sixteen& a, const Sixteen& b, const Sixteen& c, const Sixteen& d, float* to) {
   to[0] = largest_of(a);
@@ -331,7 +332,7 @@ void sum_quads_directly(const QuadScratch& s, const Cells<CacheType::q8_0>& cell
   }
 }
 
-// As many heads at a time as have room for their rounded queries.
+// Reads as many heads at a time as have room for their rounded queries.
 void read_cells_in_integers(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
                             std::int64_t head_states, const Scratch& scratch, float* memory) {
   const QuadScratch s(memory, p.head_size, p.value_size);

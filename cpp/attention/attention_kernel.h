@@ -5,7 +5,7 @@
 //   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows,
 //   transposed), load_f16_column (the first half of sixteen rows), full_tile (rows of the largest tile of `product`, a
 //   power of two) and tile_strips(rows): tiles that fit the registers.
-// Everything here has internal linkage, so that no linker can share it between instruction sets.
+// Everything here has internal linkage, so that the linker cannot share it between instruction sets.
 
 constexpr float minus_infinity = -__builtin_inff();
 
@@ -32,7 +32,7 @@ inline Lanes exp_not_positive(Lanes x) {
 
 const std::uint16_t* halves(const char* p) { return reinterpret_cast<const std::uint16_t*>(p); }
 
-// Sixteen numbers of a row, from number d on; exact.
+// Sixteen numbers of a row, starting with number d; exact.
 template <CacheType type>
 inline Lanes load_cell(const char* row, int d) {
   if constexpr (type == CacheType::f16) return load_f16(halves(row) + d);
@@ -77,7 +77,7 @@ class Prefetch {
   std::int64_t bytes_ = 0, stride_ = 0, at_ = 0;
 };
 
-// The cells of one head in a block, and what of the next block to prefetch meanwhile.
+// The cells of one head in a block, and the part of the next block to prefetch meanwhile.
 template <CacheType type>
 struct Cells {
   const char* row;
@@ -324,7 +324,7 @@ void read_blocks(const Problem& p, const Rows& rows, std::int64_t cell, std::int
       hidden[row] =
           row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
-    // Possibly beyond the last block, which is harmless.
+    // This may lie beyond the last block, which is harmless.
     Prefetch next_keys(p.keys + rows.head_begin * p.key_head_stride + (cell + block_cells) * p.key_stride,
                        (rows.head_end - rows.head_begin) * p.key_head_stride, p.key_stride);
     Prefetch next_values(p.values + rows.head_begin * p.value_head_stride + (cell + block_cells) * p.value_stride,

@@ -95,7 +95,7 @@ inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) 
 // --- integers ---------------------------------------------------------------------------------------------------
 
 struct Ints {
-  std::int32_t x[lanes];  // or four bytes each
+  std::int32_t x[lanes];  // as quads, four bytes each
 };
 constexpr int quad_rows = 1;
 constexpr int quad_strips(int) { return 1; }

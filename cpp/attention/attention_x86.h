@@ -1,7 +1,7 @@
 // Transposes sixteen rows of sixteen halves or bytes before they are converted: half the work of transposing floats.
 // Included inside an anonymous namespace by the x86 files.
 
-// Eight registers, each 128-bit half apart: columns[j] holds element j of rows 0 .. 7.
+// Transposes each 128-bit half of eight registers: columns[j] holds element j of rows 0 .. 7.
 inline __attribute__((always_inline)) void transpose_halves(const __m256i (&rows)[8], __m256i (&columns)[8]) {
   __m256i a[8], b[8];
   for (int i = 0; i < 4; ++i) {
@@ -33,7 +33,7 @@ inline __attribute__((always_inline)) void load_half_columns(const char* row, st
 
 inline void load_byte_columns(const char* row, std::int64_t stride, __m128i (&x)[16]) {
   for (int i = 0; i < 16; ++i) x[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i * stride));
-  for (int stage = 0; stage < 4; ++stage) {  // each interleaves the first eight with the last
+  for (int stage = 0; stage < 4; ++stage) {  // each stage interleaves the first eight with the last eight
     __m128i y[16];
     for (int i = 0; i < 8; ++i) {
       y[2 * i] = _mm_unpacklo_epi8(x[i], x[8 + i]);
@@ -43,7 +43,7 @@ inline void load_byte_columns(const char* row, std::int64_t stride, __m128i (&x)
   }
 }
 
-// The halves at the start of sixteen rows. Inserted one by one: a load of what was just stored in parts would stall.
+// The halves at the start of sixteen rows, inserted one by one: loading what was just stored in parts would stall.
 inline __attribute__((always_inline)) __m256i gather_halves(const char* row, std::int64_t stride) {
   const auto at = [&](int i) {
     std::uint16_t bits;

@@ -1,5 +1,5 @@
-// Sixteen lanes in two registers of 256 bits; included inside an anonymous namespace by the AVX2 and AVX-VNNI files,
-// which define before it keys_are_unsigned (whether keys in quads get 128 added, as VNNI's first operand) and
+// Sixteen lanes in two registers of 256 bits. The AVX2 and AVX-VNNI files include it inside an anonymous namespace;
+// they define keys_are_unsigned before it (whether keys in quads get 128 added for VNNI's unsigned first operand), and
 // score_dot_eight and value_dot_eight after it.
 
 #include "attention/attention_x86.h"
@@ -115,7 +115,7 @@ inline Ints value_dot(Ints sum, Ints values, const std::int8_t* weights) {
   return {value_dot_eight(sum.low, values.low, four), value_dot_eight(sum.high, values.high, four)};
 }
 
-// Sixteen cells' 32 numbers to quads[8][cell].
+// Transposes sixteen cells' 32 numbers to quads[8][cell].
 inline __attribute__((always_inline)) void transpose_keys(const char* row, std::int64_t stride, char* to) {
   const __m256i flip = _mm256_set1_epi8(keys_are_unsigned ? -128 : 0);
   for (int part = 0; part < 2; ++part) {  // of the 32 numbers
@@ -140,7 +140,7 @@ inline __attribute__((always_inline)) void transpose_keys(const char* row, std::
   }
 }
 
-// Four cells' 32 numbers to quads of one dimension each: the first sixteen dimensions and the others.
+// Transposes four cells' 32 numbers to quads of one dimension each: the first sixteen dimensions, then the others.
 inline __attribute__((always_inline)) void interleave_values(const char* row, std::int64_t stride, char* first,
                                                              char* second) {
   const auto cell = [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + i * stride)); };

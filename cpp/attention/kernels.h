@@ -1,4 +1,4 @@
-// The kernels of this build.
+// The attention kernels of this build.
 #pragma once
 
 #include <vector>
