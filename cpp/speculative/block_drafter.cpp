@@ -11,7 +11,7 @@ BlockDrafter::BlockDrafter(HiddenRowModel& target, BlockLayers& layers, int num_
     throw std::logic_error("a block drafter must read its target's hidden rows");
 }
 
-// Tokens before this position are read by their rows; the one there is the anchor.
+// Tokens before this position are read by their hidden rows; the token at it is the anchor.
 int BlockDrafter::known_end(int slot) const {
   const Slot& s = at(slot);
   return s.kept.empty() ? s.num_read : std::max(s.num_read, s.kept.end());
@@ -27,7 +27,7 @@ bool BlockDrafter::has_row(int slot, int length) const {
   return at_place >= 0 && at_place < at(slot).num_places;
 }
 
-// Those of a cache that was restored without them.
+// Skips the rows of a cache that was restored without them.
 void BlockDrafter::skip_lost_rows(int slot) {
   Slot& s = at(slot);
   const int begin = s.kept.empty() ? target_.length(slot) : s.kept.begin();
@@ -64,8 +64,8 @@ void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-// Reads the known rows of the inputs' tokens. They may be more than the inputs' tokens: those of accepted drafts, which
-// only were in a block before. So this may take several passes.
+// Reads the known rows of the inputs' tokens, and of accepted drafts, which so far were only in a block. So there may
+// be more rows than input tokens, and this may take several passes.
 void BlockDrafter::read(const std::vector<PassInput>& inputs) {
   std::vector<BlockLayers::Rows> readings;
   target_rows_.clear();
@@ -97,7 +97,7 @@ void BlockDrafter::read(const std::vector<PassInput>& inputs) {
   pass();
 }
 
-// One pass for all of the same number of places: a block's rows must not depend on what shares the pass.
+// One pass for all slots with the same number of places: a block's rows must not depend on what shares the pass.
 void BlockDrafter::fill(const std::vector<int>& slots) {
   std::vector<int> left = slots;
   while (!left.empty()) {
@@ -125,7 +125,7 @@ void BlockDrafter::fill(const std::vector<int>& slots) {
   }
 }
 
-// The layers' rows last until their next pass.
+// Copies the layers' rows, which are valid only until their next pass.
 void BlockDrafter::save_rows() {
   const auto size = idx(vocabulary_size());
   for (Slot& s : slots_) {

@@ -1,10 +1,10 @@
-// Block drafters: layers that read the target's hidden rows of the committed tokens, and draft a whole block in one
-// pass (DFlash, DSpark).
+// Block drafters: layers that read the target's hidden rows of the committed tokens and draft a whole block in one pass
+// (DFlash, DSpark).
 //
-// Here such a drafter is a LanguageModel like a draft model, so that proposers need not know of it. The first row that
-// is asked for in a cycle takes a pass, which makes the rows of all places; the others are there. The row of a place
-// depends on the committed tokens, on the place, and with a bias on the token before it: whatever that is, it is known
-// before anything is sampled from the row.
+// BlockDrafter makes such layers a LanguageModel, so that proposers use them like a draft model. The first row that is
+// asked for in a cycle takes a pass, which computes the rows of all places; the other rows need none. A place's row
+// depends on the committed tokens, on the place and, if the layers add a bias, on the token before it. All of these are
+// known before anything is sampled from the row.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ class BlockDrafter final : public HeadModel {
   int batch_size() const override { return layers_.batch_size(); }
   int row_capacity() const override { return layers_.row_capacity(); }
   bool is_end_of_generation(Token token) const override { return layers_.is_end_of_generation(token); }
-  // num_rows of an input is 0 or 1.
+  // num_rows of each input must be 0 or 1.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return logits_[idx(row)]; }
   std::optional<double> confidence(int row) const override;
@@ -50,12 +50,12 @@ class BlockDrafter final : public HeadModel {
   struct Slot {
     explicit Slot(int row_size) : kept(row_size) {}
     HiddenRows kept;       // of the target
-    int num_read = 0;      // rows that the layers keep, or lost
+    int num_read = 0;      // rows that the layers keep, lost rows included
     int length = 0;        // tokens read; those from known_end() on are in the block
     Token anchor = 0;      // the token at known_end()
-    int num_expected = 0;  // drafts of the next block; 0: as many as there can be
-    int num_places = 0;    // of the block that is filled; 0: none
-    int first_row = -1;    // of the block, in the layers; negative: its rows are in `rows`
+    int num_expected = 0;  // drafts of the next block; 0: as many as possible
+    int num_places = 0;    // of the filled block; 0: none
+    int first_row = -1;    // index of the block's first row in the layers; negative: the rows are in `rows`
     std::vector<float> rows;
     std::vector<float> scores;  // of the places, if the layers have confidences
   };
@@ -79,7 +79,7 @@ class BlockDrafter final : public HeadModel {
   std::vector<Slot> slots_;
   int pass_size_ = 0;
   std::vector<const float*> logits_;          // of the last decode()
-  std::vector<std::vector<float>> finished_;  // those of them that the layers finish
+  std::vector<std::vector<float>> finished_;  // those logits that the layers finish
   std::vector<double> confidences_;           // of the rows, if the layers have any
   std::vector<float> target_rows_;            // scratch of read()
 };

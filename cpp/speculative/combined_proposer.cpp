@@ -19,7 +19,7 @@ void CombinedProposer::copy(int from, int to) {
   text_.copy(from, to);
 }
 
-// After the last copy that is worth it, the model is asked, so further ones have to follow from its draft.
+// After the last copy that is worth its place, the model is asked, so further copies have to follow from its draft.
 void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
   Sequence& s = *request.sequence;
   text_.look_up(s, most_copies(request), copies_);

@@ -1,5 +1,5 @@
-// A draft model together with suffix decoding: copies where the text repeats itself, drafts of the model elsewhere. In
-// one cycle the model may go on after copies, and copies may follow its drafts.
+// A draft model together with suffix decoding: copies where the text repeats itself, drafts of the model elsewhere.
+// Within one cycle the model may continue after copies, and copies may follow its drafts.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace specdec {
 
-// The adaptive draft length chooses the source of every place. With a number for K, a copy is taken where its
-// confidence is at least least_confidence, which is about how often drafts of a model are accepted.
+// The adaptive draft length chooses the source of every place. With a fixed K, a copy is taken if its confidence is at
+// least least_confidence, which is about how often a model's drafts are accepted.
 class CombinedProposer final : public Proposer {
  public:
   CombinedProposer(DraftModelProposer model, std::shared_ptr<const CorpusIndex> corpus = nullptr,

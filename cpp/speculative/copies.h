@@ -1,4 +1,4 @@
-// Drafts with no distribution to sample from: copies of text, and tokens that a constraint leaves no choice about.
+// Drafts that are not sampled: copies of text, and tokens that are the only ones a constraint allows.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace specdec {
 
-// Adds the tokens that come next for certain, because the constraint allows no other.
+// Adds the tokens that are certain to come next because the constraint allows no others.
 inline void add_only_tokens(const ProposalRequest& request) {
   Sequence& s = *request.sequence;
   if (!s.constraint) return;
@@ -34,9 +34,9 @@ inline void drop_forbidden(Sequence& s, std::vector<Copy>& copies) {
   s.tokens.resize(num_tokens);
 }
 
-// Adds copies to the sequence as drafts with one-hot rows: as many as the adaptive draft length finds worth it; with a
-// number for K, those before the first with less confidence than `least`. num_unread: see DraftLength. Returns how many
-// were added.
+// Adds copies to the sequence as drafts with one-hot rows: as many as the adaptive draft length finds worthwhile, or
+// with a fixed K those before the first whose confidence is below `least`. num_unread: see DraftLength. Returns how
+// many were added.
 inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies, double least = 0.0,
                       int num_unread = no_draft_model) {
   Sequence& s = *request.sequence;
@@ -54,7 +54,7 @@ inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies,
   return added;
 }
 
-// The most copies that are of use: room for drafts that is left.
+// How many copies are useful at most: the remaining room for drafts.
 inline int most_copies(const ProposalRequest& request) {
   const int longest = request.adaptive != nullptr ? std::min(request.num_tokens, request.adaptive->longest_draft())
                                                   : request.num_tokens;

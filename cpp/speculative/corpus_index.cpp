@@ -17,7 +17,7 @@ constexpr Token after_the_end = -2;  // before every token
 
 CorpusIndex::CorpusIndex(std::vector<Token> text, const std::function<bool(double)>& progress)
     : text_(std::move(text)) {
-  // Positions by their first token, each then sorted by the rest.
+  // Groups positions by their first token, then sorts each group by the tokens after it.
   order_.resize(text_.size());
   find_starts();
   std::vector<std::int32_t> next = starts_;
@@ -72,11 +72,12 @@ Token CorpusIndex::token(std::int32_t place, int depth) const {
   return at < text_.size() ? text_[at] : after_the_end;
 }
 
-// Where the string occurs and a token follows. length 0: nowhere.
+// Where the string occurs with a token after it. length 0: nowhere.
 CorpusIndex::Match CorpusIndex::range(const Token* tokens, int count) const {
   const auto first_token = idx(tokens[0] + 1);
   if (tokens[0] < 0 || first_token + 1 >= starts_.size()) return {};
-  const auto compare = [&](std::int32_t position) {  // the string there: -1 before, 0 starts with tokens, 1 behind
+  const auto compare = [&](std::int32_t position) {  // the string there: -1 sorts before, 0 starts with `tokens`, 1
+                                                     // sorts after
     for (int depth = 1; depth < count; ++depth) {
       const auto at = idx(position) + idx(depth);
       const Token there = at < text_.size() ? text_[at] : after_the_end;
@@ -87,13 +88,13 @@ CorpusIndex::Match CorpusIndex::range(const Token* tokens, int count) const {
   const auto begin = order_.begin() + starts_[first_token], end = order_.begin() + starts_[first_token + 1];
   auto first = std::partition_point(begin, end, [&](std::int32_t position) { return compare(position) < 0; });
   const auto last = std::partition_point(first, end, [&](std::int32_t position) { return compare(position) == 0; });
-  // Those that nothing follows, or the end of a document, come first.
+  // Occurrences at the end of the text or of a document come first.
   while (first != last && token(static_cast<std::int32_t>(first - order_.begin()), count) < 0) ++first;
   if (first == last) return {};
   return {static_cast<std::int32_t>(first - order_.begin()), static_cast<std::int32_t>(last - order_.begin()), count};
 }
 
-// A binary search: if a suffix occurs with a continuation, shorter ones do too.
+// A binary search: if a suffix occurs with a continuation, so do shorter ones.
 CorpusIndex::Match CorpusIndex::find(const Token* tokens, int count) const {
   Match match;
   for (int above = std::min(count, max_depth - 1) + 1; above - match.length > 1;) {
@@ -125,7 +126,7 @@ CorpusIndex::Group CorpusIndex::best_group(const Match& match) const {
   for (std::int32_t probe = 0; probe < std::min(count, probes); ++probe) {
     const std::int32_t step =
         count <= probes ? probe : static_cast<std::int32_t>(std::int64_t{count} * (2 * probe + 1) / (2 * probes));
-    if (match.first + step < group.end) continue;  // in the group before
+    if (match.first + step < group.end) continue;  // still in the previous group
     group = group_at(match.first + step);
     if (group.end - group.first > best.end - best.first) best = group;
   }

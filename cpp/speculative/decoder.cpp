@@ -25,8 +25,8 @@ sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, Targ
   }
 }
 
-// A pass over a few tokens more costs little. What is read along is not in the next checkpoint, so its number grows
-// until it is read by itself.
+// Reading a few more tokens in a pass costs little. Tokens read along are not in the next checkpoint, so their number
+// grows until they are read in a pass of their own.
 constexpr int max_tokens_read_along = 12;
 
 void count_accepted(Stats& stats, DraftOrigin origin, int count) {
@@ -113,7 +113,7 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
 void Decoder::truncate(Sequence& s, int num_committed) {
   auto last = s.emitted.rbegin();
   for (; s.num_committed > num_committed; --s.num_committed) {
-    if (last == s.emitted.rend()) continue;  // made by an earlier cycle
+    if (last == s.emitted.rend()) continue;  // an earlier cycle emitted it
     --s.stats.tokens;
     count_accepted(s.stats, last++->origin, -1);
   }
@@ -142,8 +142,8 @@ int Decoder::keep_prefix(int slot, int length) {
   return target_.length(slot);
 }
 
-// Committed tokens that the target's cache lost: all of them after a failed pass, those since the checkpoint where
-// recurrent layers were rolled back. A few are read along with the drafts.
+// Reads committed tokens that the target's cache lost: all of them after a failed pass, those since the checkpoint
+// after recurrent layers were rolled back. A few are read along with the drafts.
 void Decoder::read_lost_tokens(const std::vector<Sequence*>& sequences) {
   const int room = (target_.batch_size() - target_.row_capacity()) / static_cast<int>(sequences.size());
   for (const Sequence* s : sequences) {
@@ -217,9 +217,9 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   const Token* drafted = s.tokens.data() + s.num_committed;
   const int num_drafted = s.num_drafted(), size = target_.vocabulary_size();
   const auto logits = [&](int place) { return target_.logits(first_row + place); };
-  // The penalties at place i count the drafts before it.
+  // The penalties at place i count the drafts before place i.
   const auto history = [&](int place) { return s.num_committed + place; };
-  // What follows the end of generation is dropped, so anything may.
+  // Whatever follows the end of generation is dropped, so it needs no mask.
   const auto mask = [&](int place) {
     return place > 0 && target_.is_end_of_generation(drafted[place - 1]) ? nullptr : s.mask(history(place));
   };
@@ -251,7 +251,7 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   }
 }
 
-// Drops everything after an end-of-generation token, also if it is among the accepted drafts.
+// Drops everything after an end-of-generation token, which may be an accepted draft.
 void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_row) {
   s.drop_drafts_after(num_accepted);
   s.tokens.push_back(next_token);

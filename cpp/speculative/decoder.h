@@ -1,8 +1,8 @@
 // The speculative decoding loop: draft, score in one target pass, verify, roll back.
 //
-// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; sampling/ has the other kinds of
-// verification. The output has the target's distribution for any proposer. Every cycle yields at least one token, so
-// the loop ends.
+// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2. The other kinds of verification are in
+// sampling/. The output has the target's distribution for any proposer. Every cycle yields at least one token, so the
+// loop ends.
 #pragma once
 
 #include <limits>
@@ -18,30 +18,30 @@
 
 namespace specdec {
 
-// Invariant between cycles: the target's cache holds all committed tokens but the last (a prefix of these, if it has
-// recurrent layers), the proposer's cache a prefix of the committed tokens. It also holds after an exception, so the
-// sequences can continue.
+// Invariant between cycles: the target's cache holds all committed tokens except the last (with recurrent layers a
+// prefix of these), and the proposer's cache holds a prefix of the committed tokens. It also holds after an exception,
+// so the sequences can continue.
 class Decoder {
  public:
   // proposer: null decodes without a draft, one token per cycle.
   // draft_length: used for sequences with auto_draft_tokens; null: drafts as many tokens as there is room for.
   Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length = nullptr);
 
-  // Reads the committed tokens but the last that are not yet cached into both caches, at most max_tokens per call.
+  // Reads committed tokens, except the last, into both caches unless they are there; at most max_tokens per call.
   // Returns true once none is left.
   bool prefill(Sequence& sequence, int max_tokens = std::numeric_limits<int>::max());
 
   // The number of sequences like these that one cycle can take without shortening any draft: 1 or more.
   int capacity(const std::vector<Sequence*>& sequences) const;
 
-  // Runs one cycle of every sequence, slots ascending. Each gets `emitted` (1 .. K + 1 committed tokens) and, at its
-  // end, `finish`; or `error`.
+  // Runs one cycle of every sequence, slots ascending. Each sequence gets `emitted` (1 .. K + 1 committed tokens) and,
+  // at its end, `finish`; or `error`.
   void cycle(const std::vector<Sequence*>& sequences);
 
-  // Shortens the committed tokens, both caches, and the statistics by the tokens of the last cycle that are dropped.
+  // Drops committed tokens from num_committed on, from the sequence, both caches, and the statistics of the last cycle.
   void truncate(Sequence& sequence, int num_committed);
 
-  // The sequence is finished: its tokens from num_prompt on may be proposed to later ones.
+  // To be called when the sequence is finished: its tokens from num_prompt on may be proposed to later sequences.
   void remember(const Sequence& sequence, int num_prompt);
 
   // Moves a sequence to another slot; discards that slot's contents.
@@ -52,7 +52,7 @@ class Decoder {
   void copy_prefix(int from, int to, int length);
   // Truncates a slot's caches to at most `length` tokens. Returns the length of the target's cache.
   int keep_prefix(int slot, int length);
-  // The same of what another text may begin with.
+  // The same, limited to what another text may begin with.
   int reuse_prefix(int slot, int length) { return keep_prefix(slot, target_.reusable(slot, length)); }
 
  private:

@@ -1,5 +1,6 @@
-// When to stop drafting. A rule may use the drafts so far and the row for the next place before anything is sampled
-// from it. It must not withdraw a sampled token because of its value: that would change the output's distribution.
+// Rules for when to stop drafting. A rule may use the drafts so far, and the row for the next place before anything is
+// sampled from it. It must not withdraw a sampled token because of its value: that would change the output's
+// distribution.
 #pragma once
 
 #include <vector>
@@ -15,10 +16,10 @@ struct Copy {
   DraftOrigin origin = DraftOrigin::suffix;
 };
 
-constexpr int no_draft_model = -1;  // in place of the number of tokens that it has not read
+constexpr int no_draft_model = -1;  // used instead of the number of tokens that a draft model has not read
 
-// Confidences are in [0, 1]: that of a row is the probability of its most likely token, or the draft model's own
-// estimate of its acceptance; that of a draft the token's probability.
+// Confidences are in [0, 1]. A row's confidence is the probability of its most likely token, or the draft model's own
+// estimate of acceptance; a draft's confidence is the token's probability.
 class DraftLength {
  public:
   virtual ~DraftLength() = default;
@@ -26,20 +27,20 @@ class DraftLength {
   virtual void begin_cycle(int num_sequences) = 0;
   // No draft is longer than this.
   virtual int longest_draft() const { return max_draft_tokens; }
-  // Text proposes these tokens for the next places: how many of them, from the first on, shall be drafts? The caller
-  // adds them. num_unread: tokens that a draft model would have to read before it could propose the next one instead;
-  // 0: the row is there already.
+  // How many of these copies for the next places should become drafts, starting with the first? The caller adds them.
+  // num_unread: tokens that a draft model would have to read before it could propose the next token instead; 0: the row
+  // is there already.
   virtual int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) = 0;
-  // The next token is certain, because a constraint allows no other: shall it be a draft? The caller adds it.
+  // The next token is certain, because a constraint allows no other. Should it become a draft? The caller adds it.
   virtual bool worth_a_certain_draft(Sequence& /*sequence*/) { return true; }
-  // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread
+  // Called before each pass of a draft model. Is the row of the sequence's next place worth a pass over num_unread
   // tokens? 0: the row is there already.
   virtual bool worth_a_row(const Sequence& sequence, int num_unread) = 0;
-  // A draft model has a long text of num_unread tokens to read before it can propose anything: is that worth its time?
+  // Is it worth letting a draft model read num_unread tokens of a long text before it can propose anything?
   virtual bool worth_catching_up(const Sequence& /*sequence*/, int /*num_unread*/) { return true; }
-  // It has read num_tokens of them.
+  // The draft model has read num_tokens of them.
   virtual void record_catching_up(int /*num_tokens*/, double /*seconds*/) {}
-  // Called when the row is known, before sampling from it: is a draft worth its place in the target's pass?
+  // Called when the row is known, before sampling from it. Is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
   // A draft was sampled from that row and added to the sequence.
   virtual void drafted(Sequence& sequence, DraftPlan::Confidence confidence) = 0;

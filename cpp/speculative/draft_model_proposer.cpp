@@ -13,12 +13,12 @@
 namespace specdec {
 namespace {
 
-constexpr int read_at_once = 64;  // tokens: they take no longer than a few drafts
-constexpr int piece = 256;        // tokens of a long prompt, in one cycle
+constexpr int read_at_once = 64;  // tokens; reading them takes no longer than a few drafts
+constexpr int piece = 256;        // tokens of a long prompt read in one cycle
 
 int last_token(const Sequence& s) { return static_cast<int>(s.tokens.size()) - 1; }
 
-// The output is a function of the drafts' distributions, and repeats with them.
+// Whether the output depends on the drafts' distributions, so that it repeats only if they do.
 bool depends_on_drafts(const ProposalRequest& request) {
   const Sequence& s = *request.sequence;
   const bool is_repeatable = request.adaptive == nullptr;
@@ -35,8 +35,8 @@ DraftModelProposer::DraftModelProposer(WindowedModel& draft, int vocabulary_size
   window_.emplace(draft, window);
 }
 
-// K drafts read positions up to num_committed + K - 2: the last draft is sampled but not read. No draft is read in
-// another window than the last committed token: the window would have to go back if it were rejected.
+// K drafts read positions up to num_committed + K - 2: the last draft is sampled but not read. All drafts are read in
+// the window of the last committed token: the window would have to move back if a draft in a later one were rejected.
 int DraftModelProposer::room(int num_committed) const {
   if (window_) return window_->end(num_committed - 1) + 1 - num_committed;
   return std::max(0, draft_.context_length() + 1 - num_committed);
@@ -67,8 +67,8 @@ int DraftModelProposer::num_unread(const Sequence& s) const {
   return draft_.has_row(s.slot, last_token(s) + 1) ? 0 : num_uncached(s);
 }
 
-// With a number for K the cycle in which drafts begin is a function of the prompt's length alone, not of what is cached
-// of it: a seed must repeat its output.
+// With a fixed K, the cycle in which drafts begin depends only on the prompt's length, not on how much of it is cached:
+// a seed must repeat its output.
 bool DraftModelProposer::has_read_prompt(const ProposalRequest& request) const {
   const Sequence& s = *request.sequence;
   if (!window_ || s.stats.prompt_tokens <= read_at_once) return true;
@@ -83,7 +83,7 @@ bool DraftModelProposer::can_draft(const ProposalRequest& request) const {
   return last_token(s) < window_->end(s.num_committed - 1) && has_read_prompt(request);
 }
 
-// What another request left in the slot's window depends on where that began to read.
+// The window that another request left in the slot depends on where that request began to read.
 void DraftModelProposer::begin_cycle(const std::vector<ProposalRequest>& requests, Stats& stats) {
   for (const ProposalRequest& request : requests) {
     const Sequence& s = *request.sequence;
@@ -120,9 +120,9 @@ bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
   return request.adaptive == nullptr || request.adaptive->worth_a_row(s, num_unread(s));
 }
 
-// Computes the rows that the next drafts are sampled from. Returns the number of tokens read: 0 if all are there. It is
-// more than one per sequence where the draft's cache is behind: after a cycle that accepted every draft, after copies
-// and after cycles without drafts.
+// Computes the rows that the next drafts are sampled from. Returns the number of tokens read: 0 if all rows are there,
+// more than one per sequence if the draft's cache is behind (after a cycle that accepted every draft, after copies, and
+// after cycles without drafts).
 int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   int num_tokens = 0;
   for (const ProposalRequest& request : requests) {
@@ -146,8 +146,8 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   return num_tokens;
 }
 
-// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits,
-// or if the draft model can propose none of the tokens that the constraint and the bans allow.
+// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile or holds invalid logits,
+// or if the constraint and the bans allow none of the draft model's tokens.
 bool DraftModelProposer::draft(const ProposalRequest& request, int row) {
   try {
     return reading_logits_of("draft", [&] {

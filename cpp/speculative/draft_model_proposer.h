@@ -1,5 +1,5 @@
-// Drafts from a small language model, sampled or argmax: one pass per place for all sequences together, or one for all
-// places if the model fills blocks.
+// Drafts from a small language model, sampled or argmax: one pass per place for all sequences together, or one pass for
+// all places if the model fills blocks.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ class DraftModelProposer final : public Proposer {
  public:
   // vocabulary_size: the target's; ids outside it are not proposed. The draft reads prompts while the target does.
   DraftModelProposer(LanguageModel& draft, int vocabulary_size);
-  // The draft reads windows of `window` tokens, and long prompts after the first token of the output: a piece in every
-  // cycle, so that no sequence waits long.
+  // The draft reads windows of `window` tokens. It reads long prompts after the first token of the output, a piece in
+  // every cycle, so that no sequence waits long.
   DraftModelProposer(WindowedModel& draft, int vocabulary_size, int window);
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
@@ -26,11 +26,13 @@ class DraftModelProposer final : public Proposer {
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
 
-  // At the beginning of a cycle. A draft that reads a window reads the next piece of the prompts that are not read yet.
+  // Called at the beginning of a cycle. A draft with a window reads the next piece of each prompt that it has not read
+  // completely.
   void begin_cycle(const std::vector<ProposalRequest>& requests, Stats& stats);
-  // Whether the draft has read enough of the text, and may propose what follows its tokens in this cycle.
+  // Whether the draft has read enough of the text to propose what follows in this cycle.
   bool can_draft(const ProposalRequest& request) const;
-  // One pass for all that need another draft and find it worth a pass. Those that may get a further one remain.
+  // Runs one pass for all sequences that need another draft and find it worth a pass. Those that may get a further one
+  // stay in `running`.
   void extend(std::vector<ProposalRequest>& running, Stats& stats);
   // Tokens that the next pass reads for the sequence; 0: its row is there already.
   int num_unread(const Sequence& sequence) const;
@@ -45,7 +47,7 @@ class DraftModelProposer final : public Proposer {
   bool draw(const ProposalRequest& request, int row);
 
   LanguageModel& draft_;
-  std::optional<DraftWindow> window_;  // of the draft; none: it reads everything
+  std::optional<DraftWindow> window_;  // of the draft; nullopt: it reads everything
   int vocabulary_size_;                // the smaller of both models'
   std::vector<ProposalRequest> running_;
   std::vector<PassInput> inputs_;

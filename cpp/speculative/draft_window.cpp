@@ -16,7 +16,7 @@ int DraftWindow::end(int position) const { return position < size_ ? size_ : (po
 
 int DraftWindow::num_unread(int slot, int last) const { return last + 1 - std::max(model_.length(slot), begin(last)); }
 
-// What ends before the window is of no use.
+// Cached tokens that end before the window are useless.
 void DraftWindow::begin_reading(int slot, int last) {
   if (model_.length(slot) <= begin(last)) model_.start_at(slot, begin(last));
 }
@@ -46,7 +46,7 @@ int DraftWindow::read(const Sequence& s, int length) {
   return num_read;
 }
 
-// To the window of the next token. A model that cannot reads the window again.
+// Slides to the window of the next token. A model that cannot slide reads the window again.
 void DraftWindow::slide(int slot) {
   const int wanted = begin(model_.length(slot));
   if (wanted > model_.first(slot) && !model_.drop_before(slot, wanted)) model_.start_at(slot, wanted);

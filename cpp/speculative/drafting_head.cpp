@@ -19,8 +19,8 @@ DraftingHead::DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_s
   }
 }
 
-// The target's row before this position is not there yet. The first token has none before it, and those of a cache that
-// was restored without its rows are unknown: both are read with zeros.
+// Whether the target's row before this position is not there yet. The first token has no row before it, and the rows of
+// a cache that was restored without them are unknown: both are read with zeros.
 bool DraftingHead::needs_own_row(int slot, int position) const {
   return at(slot).kept.row(position - 1) == nullptr && position > target_model_.length(slot);
 }
@@ -33,7 +33,7 @@ int DraftingHead::readable(const PassInput& input, int position, int num_left) c
   return count;
 }
 
-// Passes that the input takes.
+// The number of passes that the input takes.
 int DraftingHead::steps(const PassInput& input) const {
   int steps = 0;
   for (int done = 0; done < input.num_tokens; ++steps)
@@ -41,7 +41,7 @@ int DraftingHead::steps(const PassInput& input) const {
   return steps;
 }
 
-// Inputs that take fewer passes than others begin later, so that the rows of logits are all of the last pass.
+// Inputs that take fewer passes than others begin later, so that all rows of logits come from the last pass.
 void DraftingHead::decode(const std::vector<PassInput>& inputs) {
   struct Rest {
     int start, steps, done;
@@ -82,7 +82,7 @@ void DraftingHead::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-// hidden_: for every token of the inputs the row that it is read with.
+// Fills hidden_ with the row that each token of the inputs is read with.
 void DraftingHead::collect_rows(const std::vector<PassInput>& inputs) {
   hidden_.clear();
   target_rows_.clear();
@@ -143,7 +143,7 @@ void DraftingHead::catch_up(int slot) {
   Slot& s = at(slot);
   truncate(slot, s.num_read);
   const int end = std::min(s.kept.end(), context_length());
-  if (s.kept.begin() > s.num_read) {  // the tokens between are not known here; the loop gives them
+  if (s.kept.begin() > s.num_read) {  // the tokens in between are not known here; the loop supplies them
     s.kept.drop_before(end - max_unread);
     return;
   }

@@ -1,10 +1,10 @@
 // Drafting heads: layers that read, with each token, the target's hidden row of the token before it, and predict the
-// next token (multi-token prediction, NextN, EAGLE-3). They know what the target made of the text, so one layer drafts
-// like a whole draft model.
+// next token (multi-token prediction, NextN, EAGLE-3). They build on the target's understanding of the text, so one
+// layer drafts as well as a whole draft model.
 //
-// Here a head is a LanguageModel like a draft model, so that proposers need not know of it. It reads committed tokens
-// with the target's rows. Drafts have none yet: they are read with the head's own rows, one pass each, and read again
-// once they are committed.
+// DraftingHead makes such layers a LanguageModel, so that proposers use them like a draft model. It reads committed
+// tokens with the target's rows. Drafts have no such rows yet: they are read with the head's own rows, one pass each,
+// and read again once they are committed.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class DraftingHead final : public HeadModel {
   int batch_size() const override { return layers_.batch_size(); }
   int row_capacity() const override { return layers_.row_capacity(); }
   bool is_end_of_generation(Token token) const override { return layers_.is_end_of_generation(token); }
-  // num_rows of an input is 0 or 1.
+  // num_rows of each input must be 0 or 1.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return layers_.logits(row); }
   int pass_size() const override { return pass_size_; }
@@ -48,7 +48,7 @@ class DraftingHead final : public HeadModel {
     Slot(int target_row_size, std::size_t hidden_size) : kept(target_row_size), own(hidden_size) {}
     HiddenRows kept;     // of the target
     int num_read = 0;    // tokens read with the target's rows
-    int own_length = 0;  // own is the head's row of token own_length - 1; 0: of none
+    int own_length = 0;  // `own` is the head's row of token own_length - 1; 0: there is none
     std::vector<float> own;
   };
   HiddenRows& kept(int slot) override { return at(slot).kept; }
@@ -70,7 +70,7 @@ class DraftingHead final : public HeadModel {
   std::vector<Slot> slots_;
   int pass_size_ = 0;
   std::vector<float> hidden_;               // scratch: [tokens of a pass][hidden_size_]
-  std::vector<float> target_rows_;          // scratch: [those of them with rows of the target][target_row_size_]
+  std::vector<float> target_rows_;          // scratch: [tokens with rows of the target][target_row_size_]
   std::vector<std::size_t> target_places_;  // scratch: in hidden_
 };
 

@@ -1,4 +1,4 @@
-// An index of outputs that are finished: what one answer said, the next may say again.
+// An index of finished outputs: later answers may repeat them.
 #pragma once
 
 #include <array>

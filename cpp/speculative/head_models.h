@@ -1,5 +1,5 @@
-// The two models of a drafting head: a target that gives hidden rows, and the layers that read them: token by token, or
-// filling a block of places at once.
+// Interfaces of the two models of a drafting head: a target that provides hidden rows, and layers that read them,
+// either token by token or to fill a block of places at once.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// A model that gives hidden rows: what its layers made of each token of a pass.
+// A model that provides hidden rows: its layers' activations for each token of a pass.
 class HiddenRowModel : public virtual LanguageModel {
  public:
   virtual int hidden_size() const = 0;
@@ -16,20 +16,20 @@ class HiddenRowModel : public virtual LanguageModel {
   virtual const float* hidden_row(int token) const = 0;
 };
 
-// Layers that read a hidden row with each token, and give rows of the same size.
+// Layers that read a hidden row with each token and provide rows of the same size.
 class HeadLayers : public HiddenRowModel {
  public:
-  // As decode(), with a row for every token of the inputs, in order; null: zeros. [tokens][hidden_size()]
+  // Like decode(), with a row for every token of the inputs, in order; null: zeros. [tokens][hidden_size()]
   virtual void decode_with(const std::vector<PassInput>& inputs, const float* rows) = 0;
   void decode(const std::vector<PassInput>& inputs) override { decode_with(inputs, nullptr); }
 
-  // The size of the target's rows, and `count` of these, at most batch_size(), as the layers read them:
-  // [count][hidden_size()], valid until the next call. Throws as decode().
+  // The size of the target's rows; and `count` of these, at most batch_size(), converted to what the layers read:
+  // [count][hidden_size()], valid until the next call. Throws what decode() throws.
   virtual int target_row_size() const { return hidden_size(); }
   virtual const float* fuse(const float* target_rows, int /*count*/) { return target_rows; }
 };
 
-// Layers that keep what they read of the target's hidden rows, and fill a block of places behind it in one pass. The
+// Layers that keep what they read of the target's hidden rows, and fill a block of places after them in one pass. The
 // length() of a slot is the number of rows read.
 class BlockLayers : public virtual LanguageModel {
  public:
@@ -43,22 +43,22 @@ class BlockLayers : public virtual LanguageModel {
 
   virtual int target_row_size() const = 0;
   virtual int most_places() const = 0;  // of a block
-  // One pass over rows of the target, appended to what the slots keep, at most batch_size(). Slots ascend. Throws as
-  // decode().
+  // One pass over rows of the target, at most batch_size(), which are appended to what the slots keep. Slots ascend.
+  // Throws what decode() throws.
   virtual void read(const std::vector<Rows>& inputs, const float* rows) = 0;
-  // One pass that fills as many places behind each anchor; the slots keep nothing of it. Afterwards row
-  // b * num_places + i is that of place i of block b. Slots ascend; at most blocks_per_pass(). Throws as decode().
+  // One pass that fills num_places places after each anchor; the slots keep nothing of it. Afterwards row b *
+  // num_places + i belongs to place i of block b. Slots ascend; at most blocks_per_pass(). Throws what decode() throws.
   virtual void fill(const std::vector<Block>& blocks, int num_places) = 0;
   virtual int blocks_per_pass(int num_places) const = 0;
-  // Empties a slot; the next row that it reads is that of the token at `position`.
+  // Empties a slot; the next row that it reads belongs to the token at `position`.
   virtual void empty(int slot, int position) = 0;
 
-  // Changes the logits of a place once the token before it is known.
+  // Whether the logits of a place change once the token before it is known.
   virtual bool finishes_rows() const { return false; }
   virtual void finish_row(Token /*before*/, float* /*logits*/) const {}
 
   // The layers' own estimate of the probability that a draft of a place is accepted, once the token before it is known.
-  // score(): what the pass says about the place; of row b * num_places + i, as logits().
+  // score(): what the pass itself says about a place, indexed by row as logits() is.
   virtual bool has_confidences() const { return false; }
   virtual float score(int /*row*/) const { return 0.0f; }
   virtual double confidence(float /*score*/, Token /*before*/) const { return 0.0; }

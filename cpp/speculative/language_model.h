@@ -22,38 +22,41 @@ class LanguageModel {
 
   virtual int vocabulary_size() const = 0;
   virtual int context_length() const = 0;  // tokens per slot of the cache
-  // The position after the last one that the slot has room for.
+  // One past the last position that the slot has room for.
   virtual int end(int /*slot*/) const { return context_length(); }
   virtual int batch_size() const = 0;    // tokens per pass, over all sequences
   virtual int row_capacity() const = 0;  // rows of logits per pass
   virtual bool is_end_of_generation(Token token) const = 0;
 
   // One pass over all inputs, slots ascending. Afterwards row r of logits (counted over the inputs in order) is valid
-  // until the next pass. Throws ModelError or Cancelled. Then the caches of these slots still hold what they held
-  // before, or are empty if the model cannot truncate.
+  // until the next pass. Throws ModelError or Cancelled. After an exception the caches of these slots hold what they
+  // held before, or are empty if the model cannot truncate.
   virtual void decode(const std::vector<PassInput>& inputs) = 0;
   virtual const float* logits(int row) const = 0;  // [vocabulary_size]
   virtual int pass_size() const = 0;               // tokens in the last pass, padding included
 
   virtual int length(int slot) const = 0;  // tokens in the cache
   // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with
-  // recurrent layers may drop more, see checkpoint(): length() tells.
+  // recurrent layers may drop more (see checkpoint()); length() tells.
   virtual void truncate(int slot, int length) = 0;
-  // How many of the first `length` cached tokens are what a pass over another text that begins with them would make.
+  // How many of the first `length` cached tokens have the same cached state as a pass over another text that begins
+  // with them would compute.
   virtual int reusable(int /*slot*/, int length) const { return length; }
-  // A prompt is to be read up to a multiple of this, or to its end: the first `length` tokens of a text.
+  // Prompts must be read up to a multiple of this many tokens, or to their end. expect_prompt() announces one: the
+  // first `length` tokens of a text.
   virtual int prompt_piece() const { return 1; }
   virtual void expect_prompt(int /*slot*/, int /*length*/) {}
-  // Announces tokens that truncate() may drop down to what is cached now: those of one pass of pass_tokens tokens, or
-  // of several passes (0). A model that cannot always truncate keeps what it needs for that.
+  // Announces that truncate() may go back to what is cached now, after one pass of pass_tokens tokens or after several
+  // passes (0). A model that cannot always truncate saves what it needs for that.
   virtual void checkpoint(int /*slot*/, int /*pass_tokens*/) {}
-  // Announces that a cycle of this slot has at most `count` drafts.
+  // Announces that the next cycle of this slot has at most `count` drafts.
   virtual void expect_drafts(int /*slot*/, int /*count*/) {}
-  // Whether an earlier pass has made the row after the first `length` tokens: decode() takes no pass for it.
+  // Whether an earlier pass has computed the row after the first `length` tokens, so that decode() needs no pass for
+  // it.
   virtual bool has_row(int /*slot*/, int /*length*/) const { return false; }
   // For a row of the last pass: the model's own estimate of the probability that a draft from it is accepted.
   virtual std::optional<double> confidence(int /*row*/) const { return std::nullopt; }
-  // Makes the cache of slot `to` a copy of that of slot `from`.
+  // Makes the cache of slot `to` a copy of the cache of slot `from`.
   virtual void copy(int from, int to) = 0;
 };
 

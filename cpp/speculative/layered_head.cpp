@@ -68,7 +68,7 @@ void LayeredHead::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-// The rows of the drafts before, which copies of text leave out; then the rows of logits, for each layer in one pass.
+// Computes missing rows of earlier drafts (copies of text have none), then the rows of logits, in one pass per layer.
 void LayeredHead::make_rows(const std::vector<PassInput>& inputs) {
   struct Wanted {
     int slot, place;
@@ -109,7 +109,7 @@ void LayeredHead::make_rows(const std::vector<PassInput>& inputs) {
   }
 }
 
-// Tokens before `end`, by all layers. Those of a cache that was restored without rows are read with zeros.
+// Lets all layers read the tokens before `end`. Tokens of a cache that was restored without rows are read with zeros.
 void LayeredHead::read_known(int slot, int end) {
   for (int layer = 0; layer < static_cast<int>(layers_.size()); ++layer) read(layer, slot, end);
 }
@@ -119,7 +119,7 @@ void LayeredHead::read(int layer, int slot, int end) {
   while (one.length(slot) < end) pass(layer, {{slot, std::min(end, one.length(slot) + one.batch_size())}}, 0);
 }
 
-// The last token of each step is read in any case, and its row is remembered if it is a draft's.
+// The last token of each step is always read; its row is remembered if the token is a draft.
 void LayeredHead::pass(int layer, const std::vector<Step>& steps, int num_rows) {
   HeadLayers& one = *layers_[idx(layer)];
   int num_tokens = 0;
@@ -168,7 +168,7 @@ void LayeredHead::pass(int layer, const std::vector<Step>& steps, int num_rows) 
   }
 }
 
-// The last committed token is given again.
+// The loop supplies the last committed token again.
 void LayeredHead::truncate(int slot, int length) {
   Slot& s = at(slot);
   for (int& read : s.num_read) read = std::min(read, length);
@@ -188,12 +188,12 @@ void LayeredHead::catch_up(int slot) {
   Slot& s = at(slot);
   s.own_begin = anchor(slot);
   const int end = std::min(s.kept.end(), context_length());
-  if (s.kept.begin() > num_read(slot)) {  // the tokens between are not known here; the loop gives them
+  if (s.kept.begin() > num_read(slot)) {  // the tokens in between are not known here; the loop supplies them
     s.kept.drop_before(end - max_unread);
     return;
   }
   read_known(slot, end);
-  forget_drafts(slot);  // rows of committed tokens
+  forget_drafts(slot);  // drafts that are committed now
 }
 
 void LayeredHead::restored(int slot, int length, Token last_token, const float* row) {

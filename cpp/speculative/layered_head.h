@@ -1,10 +1,11 @@
-// Drafting heads of several layers (multi-token prediction of MiMo V2, Step 3.5): each layer drafts its own place, the
-// last one also those behind it.
+// Drafting heads of several layers (multi-token prediction of MiMo V2, Step 3.5): each layer drafts its own place, and
+// the last one also all later places.
 //
-// A layer reads every committed token with the target's row of the token before, as if it drafted alone, and keeps
-// that. Behind the last committed token, whose row is not known, it reads the drafts, each with what the layer of the
-// place before made of the token before. So the first draft is the first layer's; the second layer reads it with the
-// first layer's row; and so on. These are read in the pass that makes the row of a draft: one pass per draft.
+// A layer reads every committed token with the target's row of the token before it, as if it drafted alone, and keeps
+// the result. After the last committed token, whose row is not known, it reads the drafts, each with the row that the
+// layer of the previous place computed for the previous token. So the first layer makes the first draft; the second
+// layer reads this draft with the first layer's row; and so on. The pass that computes the row of a draft also reads
+// these tokens: one pass per draft.
 #pragma once
 
 #include <vector>
@@ -27,7 +28,7 @@ class LayeredHead final : public HeadModel {
   int batch_size() const override { return first().batch_size(); }
   int row_capacity() const override { return first().row_capacity(); }
   bool is_end_of_generation(Token token) const override { return first().is_end_of_generation(token); }
-  // num_rows of an input is 0 or 1.
+  // num_rows of each input must be 0 or 1.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return logits_[idx(row)]; }
   int pass_size() const override { return pass_size_; }
@@ -46,8 +47,8 @@ class LayeredHead final : public HeadModel {
     Slot(int row_size, std::size_t num_layers) : kept(row_size), num_read(num_layers, 0) {}
     HiddenRows kept;            // of the target
     std::vector<int> num_read;  // by layer: tokens read with the target's rows
-    std::vector<Token> tokens;  // that decode() was given
-    std::vector<float> own;     // rows of the tokens from own_begin on, each made by the layer of its place
+    std::vector<Token> tokens;  // passed to decode()
+    std::vector<float> own;     // rows of the tokens from own_begin on, each computed by the layer of its place
     int own_begin = 0;
   };
   struct Step {  // a layer reads the slot's tokens before `end`

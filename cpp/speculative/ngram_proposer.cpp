@@ -21,8 +21,8 @@ int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   return 0;
 }
 
-// The number of tokens before `end` that equal the last ones of the sequence. Often more than the n-gram that was
-// searched.
+// The number of tokens before `end` that equal the last ones of the sequence. This is often more than the n-gram that
+// was searched for.
 int length_of_copy(const std::vector<Token>& tokens, int end) {
   constexpr int longest_counted = 48;
   const int limit = std::min(longest_counted, end);

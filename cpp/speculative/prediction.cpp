@@ -5,8 +5,8 @@
 namespace specdec {
 namespace {
 
-// Confidences of copies are about how often they were right in other texts. Here they are right or wrong altogether, so
-// that the first guess is doubted a little, and the first verdicts count more.
+// Confidences of copies say how often copies were right in other texts. A prediction is right or wrong as a whole, so
+// the first guess is doubted a little, and the first verdicts count more.
 AutoOptions::Acceptance prior() {
   AutoOptions::Acceptance options;
   options.level = -1.0, options.level_variance = 3.0;

@@ -9,7 +9,7 @@
 namespace specdec {
 
 // How often a source of copies is right about the next token, by its confidence. It learns from every token of the
-// output, drafted or not, so it is a function of the text.
+// output, drafted or not, so it depends only on the text.
 class CopyRecord {
  public:
   explicit CopyRecord(const AutoOptions::Acceptance& prior) : model_(prior) {}
@@ -23,13 +23,15 @@ class CopyRecord {
   AcceptanceModel model_;
 };
 
-// Nobody knows whether a prediction is right, so every output starts from nothing: the first guess, which goes on after
-// the whole prompt, is believed for some tokens; a wrong one is enough to wait for longer matches.
+// Nobody knows in advance whether a prediction is right, so every output starts from scratch: the first guess, that the
+// prediction continues the whole prompt, is believed for some tokens; a single wrong token is enough to wait for longer
+// matches.
 struct Prediction {
   Prediction(const std::vector<Token>& prompt, const std::vector<Token>& text);
 
-  SuffixIndex index;  // the text, after the last tokens of the prompt: so its beginning is a continuation of the prompt
-  int num_judged;     // tokens of the sequence that the records know
+  SuffixIndex index;  // the last tokens of the prompt, then the predicted text, so that its beginning continues the
+                      // prompt
+  int num_judged;     // tokens of the sequence that the records have learnt from
   CopyRecord record;  // of copies of the prediction
   CopyRecord record_of_others;  // of copies of other texts
 };

@@ -9,7 +9,7 @@
 
 namespace specdec {
 
-// Where to stop after max_tokens, or a few more, so that pieces are whole.
+// Where to stop: after max_tokens, or a few more so that pieces are complete.
 inline int prefill_end(const LanguageModel& model, int cached, int length, int max_tokens) {
   if (length - cached <= max_tokens) return length;
   const int piece = model.prompt_piece(), end = (cached + max_tokens) / piece * piece;
@@ -25,15 +25,14 @@ inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int len
   }
 }
 
-// The same, with logits of every token that is read, for the score of what follows it. The cache holds what is scored
-// already.
+// The same with logits for every token read, which score the token after it. The cache holds what is scored already.
 inline void score_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   Score& score = *sequence.prompt_score;
   const int most = std::min(model.batch_size(), model.row_capacity());
   for (int cached = model.length(sequence.slot); cached < length;) {
     const int count = std::min(length - cached, most);
     model.decode({{sequence.slot, sequence.tokens.data() + cached, count, count}});
-    score.truncate(cached);  // more is there if a failed pass has emptied the cache
+    score.truncate(cached);  // the score is longer than the cache if a failed pass has emptied the cache
     for (int row = 0; row < count; ++row) {
       reading_logits_of("target", [&] { score.add(model.logits(row), model.vocabulary_size()); });
     }

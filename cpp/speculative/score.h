@@ -1,4 +1,4 @@
-// The log-probabilities of a text's tokens, each given those before it.
+// The log-probabilities of a text's tokens, each given the tokens before it.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@ namespace specdec {
 struct Score {
   std::vector<Token> tokens;
   int num_top_logprobs = 0;
-  // Element i is about tokens[i + 1], given tokens[0..i]: the first token of a text has no probability.
+  // Element i scores tokens[i + 1] given tokens[0..i]; the first token of a text has no probability.
   std::vector<double> logprobs;    // natural log of the softmax of the logits, in float64
-  std::vector<Token> most_likely;  // the token of the highest logit; the lowest id of equal ones
+  std::vector<Token> most_likely;  // the token with the highest logit; of equal ones the lowest id
   std::vector<sampling::TokenLogprob>
       top_logprobs;  // [logprobs.size()][num_top_logprobs, at most the vocabulary], as in Piece
 

@@ -21,7 +21,7 @@
 
 namespace specdec {
 
-constexpr int max_draft_tokens = 63;   // a pass of 64 tokens; longer drafts do not pay
+constexpr int max_draft_tokens = 63;   // for passes of 64 tokens; longer drafts do not pay
 constexpr int auto_draft_tokens = -1;  // DraftLength decides place by place
 
 enum class Finish { none, end_of_generation, max_tokens, context };
@@ -38,8 +38,7 @@ struct DraftPlan {
   struct Confidence {
     double row, draft;
   };
-  // A copy that was not submitted. Comparing it with the token that stands there in the end still teaches its
-  // acceptance.
+  // A copy that was not submitted. Comparing it with the token that ends up there still teaches its acceptance.
   struct Withheld {
     int place;
     Token token;
@@ -57,15 +56,16 @@ struct DraftPlan {
   }
 };
 
-// How drafts are judged. All three give the target's distribution.
-// token: one by one. block: together, which accepts more. invariant: a draft is accepted if it equals the target's
-// Gumbel-max choice with the noise of its position, so that the output of a seed does not depend on the drafts.
+// How drafts are verified. All three modes give the target's distribution. token: one by one. block: together, which
+// accepts more. invariant: a draft is accepted if it equals the target's Gumbel-max choice with the noise of its
+// position, so that the output of a seed does not depend on the drafts.
 enum class Verification { token, block, invariant };
 
-// What a draft model proposes: a token sampled from its distribution, or its most likely token, recorded as one-hot.
+// What a draft model proposes: a token sampled from its distribution, or its most likely token with a one-hot
+// distribution.
 enum class Drafting { sampled, argmax };
 
-// A token of the output, in order.
+// A token of the output.
 struct Emission {
   Token token;
   DraftOrigin origin;  // of an accepted draft; none: sampled from the target
@@ -91,8 +91,8 @@ struct Sequence {
   sampling::Transforms transforms;
   std::unique_ptr<const sampling::UniformSource> uniforms;
   std::unique_ptr<sampling::ConstraintState> constraint;  // of the output; null: none
-  std::vector<Token> stop_tokens;                         // end the output, as the end of generation does
-  std::unique_ptr<Prediction> prediction;                 // what the output is likely to be; null: unknown
+  std::vector<Token> stop_tokens;                         // end the output like the end of generation
+  std::unique_ptr<Prediction> prediction;                 // the likely output; null: unknown
 
   // The current or last cycle.
   std::vector<sampling::Distribution> draft_probs;  // [num_drafted] the distributions sampled from; unused when greedy
@@ -102,7 +102,7 @@ struct Sequence {
   std::vector<sampling::TokenLogprob> top_logprobs;  // [emitted.size()][num_top_logprobs, at most the vocabulary]
   std::exception_ptr error;  // ModelError: invalid logits for this sequence; the cycle gave it no token
 
-  Stats stats;  // times are of whole passes and cycles that it took part in, not divided by the number of sequences
+  Stats stats;  // times are those of whole passes and cycles, not divided by the number of sequences that took part
 
   bool is_stop_token(Token token) const {
     return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
@@ -114,15 +114,15 @@ struct Sequence {
     if (draft_probs.size() <= idx(place)) draft_probs.resize(idx(place) + 1);
     return draft_probs[idx(place)];
   }
-  // What may follow the first `length` tokens, drafts included; null: anything.
+  // The tokens that may follow the first `length` tokens, drafts included; null: any.
   const sampling::TokenMask* mask(int length) {
     return constraint ? &constraint->mask(tokens.data(), length) : nullptr;
   }
-  // The random number of XTC for the token after the first `length`, the same for drafts and target.
+  // The random number of XTC for the token after the first `length` tokens; draft and target use the same one.
   double xtc_draw(int length) const {
     return transforms.params().uses_xtc() ? uniforms->uniform(length, 0, sampling::Purpose::xtc) : 1.0;
   }
-  // Appends a draft. Its distribution, if it has one, is that of draft_row(num_drafted()) before the call.
+  // Appends a draft. Its distribution, if it has one, is what draft_row(num_drafted()) holds before the call.
   void add_draft(Token token, DraftOrigin origin) {
     origins[idx(num_drafted())] = origin;
     tokens.push_back(token);

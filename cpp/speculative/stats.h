@@ -13,17 +13,18 @@ struct Stats {
   std::int64_t prompt_cached_tokens = 0;  // prompt tokens found in the cache
   double prompt_seconds = 0.0;            // both models
 
-  // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or
-  // because the user ends the text) are subtracted. So at the end these are counts of the text that the user got.
+  // A cycle adds what it commits. Tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or
+  // because the user ends the text) are subtracted, so at the end these count the text that the user got.
   std::int64_t tokens = 0;
-  std::int64_t drafted = 0;             // scored by the target, those cut off included
-  std::int64_t accepted = 0;            // of `tokens`, those that were drafts
-  std::int64_t drafted_copies = 0;      // of `drafted`, those copied from text, not drafted by a model
+  std::int64_t drafted = 0;             // scored by the target, including those cut off
+  std::int64_t accepted = 0;            // those of `tokens` that were drafts
+  std::int64_t drafted_copies = 0;      // those of `drafted` that were copied from text, not drafted by a model
   std::int64_t accepted_copies = 0;     // of `accepted`
-  std::int64_t drafted_predicted = 0;   // of `drafted_copies`, those of the request's prediction of its output
+  std::int64_t drafted_predicted = 0;   // those of `drafted_copies` that came from the request's prediction of its
+                                        // output
   std::int64_t accepted_predicted = 0;  // of `accepted_copies`
   std::int64_t draft_calls = 0;         // passes of the draft model
-  std::int64_t draft_tokens_read = 0;   // by the draft model, of the text: a window of a long one
+  std::int64_t draft_tokens_read = 0;   // tokens of the text that the draft model read; of a long text, its window
   std::int64_t target_calls = 0;
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
   double target_seconds = 0.0;    // the target's passes
@@ -43,7 +44,7 @@ struct Stats {
   }
 };
 
-// The members, under their names in Python (_results.py) and in JSON.
+// The members with their names in Python (_results.py) and JSON.
 struct StatsField {
   const char* name;
   std::variant<std::int64_t Stats::*, double Stats::*> member;

@@ -55,7 +55,7 @@ void SuffixIndex::remove_edge(Id id) {
   while (edges_[gap] != id) gap = (gap + 1) & mask;
   for (std::size_t place = (gap + 1) & mask; edges_[place] != 0; place = (place + 1) & mask) {
     const std::size_t home = place_of(node(edges_[place]).parent, node(edges_[place]).token);
-    if (((place - home) & mask) < ((place - gap) & mask)) continue;  // its home lies behind the gap
+    if (((place - home) & mask) < ((place - gap) & mask)) continue;  // its home is after the gap
     edges_[gap] = edges_[place];
     gap = place;
   }
@@ -105,11 +105,11 @@ void SuffixIndex::remove(Id id) {
 
 // ---- Changes of the text
 
-// Every suffix of the text that occurs twice or more (or is empty) gets the token as a continuation. Those are the
-// first of active_, because a longer suffix does not occur more often.
+// Every suffix of the text that occurs twice or more (or is empty) gets the token as a continuation. These are the
+// first entries of active_, because a longer suffix does not occur more often.
 void SuffixIndex::push(Token token) {
   text_.push_back(token);
-  Id suffix = root;  // of the text before, `depth` tokens long
+  Id suffix = root;  // of the text before `token`, `depth` tokens long
   int depth = 0;
   for (bool more = true; more && depth < max_depth && (depth == 0 || node(suffix).count >= 2); ++depth) {
     const int start = length() - 1 - depth;
@@ -117,7 +117,7 @@ void SuffixIndex::push(Token token) {
     if (next == none) {
       next = add_child(suffix, token, start);
     } else if (node(next).position !=
-               start) {  // else it was added below for this occurrence, which overlaps the one before
+               start) {  // otherwise it was added below for this occurrence, which overlaps the previous one
       if (++node(next).count == 2 && depth + 1 < max_depth) {
         const int first = node(next).position;
         const Id continuation = add_child(next, text(first + depth + 1), first);
@@ -132,8 +132,8 @@ void SuffixIndex::push(Token token) {
   active_.resize(idx(depth) + 1);
 }
 
-// Removes the occurrences that start there and are longer than kept_depth. Later starts must have been removed before:
-// then the occurrences that a node keeps include its first.
+// Removes the occurrences that start at `start` and are longer than kept_depth. Later starts must be removed first, so
+// that the occurrences that a node keeps include its first.
 void SuffixIndex::remove_occurrence(int start, int kept_depth) {
   Id path[max_depth + 1] = {root};
   int depth = 0;
@@ -185,7 +185,7 @@ void SuffixIndex::find_active() {
   }
 }
 
-// ---- Questions
+// ---- Queries
 
 // Follows the tokens from the root along nodes. Returns the last one, and its depth.
 SuffixIndex::Id SuffixIndex::descend(const Token* tokens, int count, int* depth) const {
@@ -207,7 +207,7 @@ bool SuffixIndex::occurs_with_continuation(const Token* tokens, int count, Id* f
   return std::equal(tokens + depth, tokens + count, text_.begin() + n.position + depth);
 }
 
-// A binary search: if a suffix occurs with a continuation, shorter ones do too.
+// A binary search: if a suffix occurs with a continuation, so do shorter ones.
 SuffixIndex::Match SuffixIndex::find(const Token* tokens, int count) const {
   Match match;
   for (int above = std::min(count, max_depth - 1) + 1; above - match.length > 1;) {
@@ -227,8 +227,7 @@ SuffixIndex::Continuation SuffixIndex::best(const Match& match) const {
   }
   if (n.best == none || match.length == 0) return {};
   const auto depth = idx(match.length);
-  const bool is_suffix =
-      depth < active_.size() && active_[depth] == match.first;  // that occurrence is followed by nothing
+  const bool is_suffix = depth < active_.size() && active_[depth] == match.first;  // nothing follows that occurrence
   return {node(n.best).token, node(n.best).count, n.count - (is_suffix ? 1 : 0), {n.best, 0, match.length + 1}};
 }
 

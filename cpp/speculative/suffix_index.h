@@ -1,4 +1,4 @@
-// Counts what followed every substring of a text, up to a length: the tokens that are likely to follow its end again.
+// Counts what followed every substring of a text, up to a length, to tell which tokens are likely to follow its end.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,9 @@ namespace specdec {
 // than a substring that occurs twice or more. So a node that occurs once is a leaf: its continuation is read from the
 // text.
 //
-// Among the continuations of a node, the best is the one that occurs most often; of several, the one that occurred for
-// the first time latest. The state is a function of the text alone, however it was made by push() and truncate().
+// Among the continuations of a node, the best is the one that occurs most often; of several, the one whose first
+// occurrence is the latest. The state depends only on the text, not on the calls of push() and truncate() that led to
+// it.
 //
 // Time: push() visits at most max_depth nodes, truncate() about twice as many per token dropped. Memory: 90 to 330
 // bytes per token of source code and English (bench/copies/suffix.cpp), at most 1500, for a text of two equal halves.
@@ -30,7 +31,7 @@ class SuffixIndex final : public TextIndex {
   void clear();
   int length() const { return static_cast<int>(text_.size()); }
 
-  // A match is the node of the string, or the leaf on the way to it. The occurrence at the end of the text has no
+  // A match is the node of the string, or the leaf on the path to it. The occurrence at the end of the text has no
   // continuation.
   Match find(const Token* tokens, int count) const override;
   Continuation best(const Match& match) const override;
@@ -63,8 +64,8 @@ class SuffixIndex final : public TextIndex {
   bool occurs_with_continuation(const Token* tokens, int count, Id* found) const;
   bool is_better(Id a, Id b) const;
 
-  // Edges (parent, token) -> child: open addressing with linear probing; 0 marks an empty place, because the root is no
-  // child.
+  // Edges (parent, token) -> child: open addressing with linear probing; 0 marks an empty place, because the root is
+  // nobody's child.
   std::size_t place_of(Id parent, Token token) const;
   void add_edge(Id id);
   void remove_edge(Id id);

@@ -9,7 +9,7 @@ namespace specdec {
 namespace {
 
 // How often the prediction was right in 110,000 tokens of source code, to about 0.06, for matches of 1 to 31 tokens
-// that occurred 1 to 100 times. AcceptanceModel corrects it for the text at hand: it is lower in English, higher in
+// that occurred 1 to 100 times. AcceptanceModel corrects it for the current text: it is lower in English, higher in
 // edited code.
 double confidence_in(const TextIndex::Continuation& next, int length) {
   const double count = next.count == next.of ? next.count : next.count - 0.5;
@@ -41,7 +41,7 @@ void SuffixProposer::prefill(const Sequence& sequence, int length) {
 void SuffixProposer::truncate(int slot, int length) { text_of(slot).truncate(length); }
 
 void SuffixProposer::copy(int from, int to) {
-  text_of(std::max(from, to));  // makes room for both
+  text_of(std::max(from, to));  // allocates both
   text_of(to) = text_of(from);
 }
 
@@ -72,7 +72,7 @@ SuffixProposer::Source SuffixProposer::find(const Sequence& s, const Token* cont
   if (!s.prediction) return other;
   const Source predicted = source_at(s.prediction->index, s.prediction->index.find(context, count));
   if (predicted.index == nullptr || other.index == nullptr) return other.index == nullptr ? predicted : other;
-  // Where both say the same, the copies that follow decide, whose matches are longer.
+  // If both propose the same token, the following copies, which have longer matches, decide.
   const bool agree = predicted.next.token == other.next.token;
   const double by_prediction = s.prediction->record.probability(agree ? confidence_later : predicted.confidence);
   const double by_other = s.prediction->record_of_others.probability(agree ? confidence_later : other.confidence);
@@ -113,7 +113,7 @@ void SuffixProposer::look_up(Sequence& s, int most, std::vector<Copy>& copies) {
     if (static_cast<int>(copies.size()) == most) return;
     context_.push_back(source.next.token);
     source = source_at(*source.index, source.next.longer);
-    // At the end of the text, or of the index's depth: goes on with a shorter match of the copies.
+    // At the end of the text, or of the index's depth, continues with a shorter match of the copies.
     if (source.index == nullptr) source = find_after(SuffixIndex::max_depth / 2);
   }
 }

@@ -1,6 +1,6 @@
 // Suffix decoding (Oliaro et al. 2411.04975): proposes what most often followed the longest match of the sequence's
 // last tokens. It looks in the sequence itself, in the prediction of its output and in earlier outputs, and takes the
-// match whose continuation is more certain. Needs no model.
+// match with the most certain continuation. Needs no model.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,15 @@
 
 namespace specdec {
 
-enum class CopiedTexts { all, predictions };  // predictions: only those that requests bring along
+enum class CopiedTexts { all, predictions };  // predictions: only the predictions of requests
 
-// A corpus, if there is one, is used always: it is the same in every run.
-// Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and
-// token or block verification. In all other cases either the output does not depend on the drafts, or every request has
-// random numbers of its own ("What a seed repeats" in docs/losslessness.md).
+// A corpus, if there is one, is always used: it is the same in every run. Earlier outputs are not used if a seed must
+// repeat an output that depends on the drafts: with a fixed K and token or block verification. In all other cases
+// either the output does not depend on the drafts, or every request has random numbers of its own ("What a seed
+// repeats" in docs/losslessness.md).
 class SuffixProposer final : public Proposer {
  public:
-  // corpus: null, or a text to look in besides; several proposers may share it.
+  // corpus: another text to search, or null; several proposers may share it.
   explicit SuffixProposer(std::shared_ptr<const CorpusIndex> corpus = nullptr, CopiedTexts texts = CopiedTexts::all)
       : corpus_(std::move(corpus)), looks_everywhere_(texts == CopiedTexts::all) {}
 
@@ -35,7 +35,7 @@ class SuffixProposer final : public Proposer {
     if (looks_everywhere_) earlier_.add(output, count);
   }
 
-  // Writes what the texts propose to follow the sequence's tokens, drafts included; at most `most` tokens.
+  // Writes to `copies` at most `most` tokens that the texts propose after the sequence's tokens, drafts included.
   void look_up(Sequence& sequence, int most, std::vector<Copy>& copies);
 
  private:

@@ -32,12 +32,12 @@ void HiddenRows::drop_before(int position) {
   first_ += dropped;
 }
 
-// Before the pass the cache holds committed tokens only.
+// Before the pass the cache holds only committed tokens.
 void TargetOfHead::decode(const std::vector<PassInput>& inputs) {
   for (const PassInput& input : inputs) {
     HiddenRows& kept = head_.kept(input.slot);
     if (kept.end() - head_.num_read(input.slot) > max_unread) head_.catch_up(input.slot);
-    // The head may have to read its last token again: the one before a cycle's drafts, if the cycle fails.
+    // If a cycle fails, the head may have to read its last token, the one before the drafts, again.
     kept.drop_before(head_.num_read(input.slot) - 2);
   }
   std::vector<int> starts;

@@ -1,5 +1,4 @@
-// The target as the loop uses it when a head drafts that reads its hidden rows: keeps those that the head has not read
-// yet.
+// Wraps the target when a drafting head reads its hidden rows: keeps the rows that the head has not read yet.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +9,11 @@
 
 namespace specdec {
 
-// Tokens whose rows may wait for the head: few enough to be read in the same pass as the next drafts, and to need
-// little memory.
+// How many rows may wait for the head: few enough to be read in the same pass as the next drafts and to need little
+// memory.
 inline constexpr int max_unread = 64;
 
-// The hidden rows of consecutive tokens of a slot, and the tokens.
+// Consecutive tokens of a slot with their hidden rows.
 class HiddenRows {
  public:
   explicit HiddenRows(int size) : size_(idx(size)) {}
@@ -38,27 +37,27 @@ class HiddenRows {
   std::vector<float> rows_;  // [tokens_.size()][size_]
 };
 
-// A head as a draft model.
+// A drafting head as a draft model.
 class HeadModel : public LanguageModel {
  public:
   // The loop must use the target through this.
   virtual LanguageModel& target() = 0;
-  // Reads the committed tokens whose rows are known. Only while the target's cache holds no drafts.
+  // Reads the committed tokens whose rows are known. To be called only while the target's cache holds no drafts.
   virtual void catch_up(int slot) = 0;
 
-  // What is to be saved with the layers' cache after catch_up(): the row that the next token is read with, of as many
-  // numbers; none, if that is 0; null: it is not known.
+  // What must be saved with the layers' cache after catch_up(): the row that the next token is read with,
+  // next_row_size() numbers. Size 0: no row is needed; null: it is not known.
   virtual int next_row_size() const = 0;
   virtual const float* next_row(int slot) const = 0;
-  // The layers' cache was filled with the first `length` tokens; row: of the last of them, if next_row_size() is not 0.
+  // To be called when the layers' cache was filled with the first `length` tokens. row: of the last of them, if
+  // next_row_size() is not 0.
   virtual void restored(int slot, int length, Token last_token, const float* row) = 0;
 
  protected:
   friend class TargetOfHead;
   virtual HiddenRows& kept(int slot) = 0;    // of the target
-  virtual int num_read(int slot) const = 0;  // tokens that were read with the target's rows
-  // Once the head has dropped the tokens from `length` on: the position whose row it reads next and cannot do without;
-  // negative: there is none.
+  virtual int num_read(int slot) const = 0;  // tokens read with the target's rows
+  // The position whose row the head must read next once it has dropped the tokens from `length` on; negative: none.
   virtual int needed_row(int slot, int length) const = 0;
 };
 
@@ -75,7 +74,7 @@ class TargetOfHead final : public LanguageModel {
   const float* logits(int row) const override { return target_.logits(row); }
   int pass_size() const override { return target_.pass_size(); }
   int length(int slot) const override { return target_.length(slot); }
-  // May drop one token more, so that it is read again and its row is known.
+  // May drop one more token, so that the target reads it again and its row is known.
   void truncate(int slot, int length) override;
   int reusable(int slot, int length) const override { return target_.reusable(slot, length); }
   int prompt_piece() const override { return target_.prompt_piece(); }

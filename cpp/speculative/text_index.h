@@ -13,7 +13,7 @@ class TextIndex {
 
   virtual ~TextIndex() = default;
 
-  // An occurring string that some token follows. What the numbers mean is the index's own business.
+  // A string that occurs with a token after it. Only the index knows what the numbers mean.
   struct Match {
     std::int32_t first = 0, end = 0;
     int length = 0;  // tokens; 0: nothing matched

@@ -1,19 +1,19 @@
-// A model whose cache may begin anywhere in the text and holds a window of it. A text may be as long as it likes.
+// A model whose cache holds a window of the text, which may begin anywhere. The text may have any length.
 #pragma once
 
 #include "speculative/language_model.h"
 
 namespace specdec {
 
-// Positions and lengths count from the beginning of the text, of which the tokens before first() are not in the cache.
-// Where that moved up, truncate() to less empties the slot.
+// Positions and lengths count from the beginning of the text; tokens before first() are not in the cache. truncate() to
+// less than first() empties the slot.
 class WindowedModel : public virtual LanguageModel {
  public:
   virtual int first(int slot) const = 0;
-  // Empties the slot. The next token that it reads is the one at `position`: so long length() is.
+  // Empties the slot. The next token that it reads is the one at `position`, which is then its length().
   virtual void start_at(int slot, int position) = 0;
-  // Forgets the tokens before `position` without reading the others again. Returns false where that cannot be done; the
-  // slot is then to be emptied.
+  // Forgets the tokens before `position` without reading the others again. Returns false if that cannot be done; the
+  // caller must then empty the slot.
   virtual bool drop_before(int slot, int position) = 0;
 };
 

@@ -11,7 +11,7 @@ namespace specdec {
 
 namespace {
 
-// Of confidences that are probabilities: nothing is to be learnt.
+// For confidences that are probabilities already, so that nothing is learnt.
 AutoOptions probabilities() {
   AutoOptions options;
   options.acceptance.level = options.acceptance.level_variance = options.acceptance.slope_variance = 0.0;
@@ -68,8 +68,8 @@ void AdaptiveDraftLength::Recent::add(double share, const Recent& other) {
   sequence_seconds += share * other.sequence_seconds;
 }
 
-// The current rate: of recent cycles, scaled to the present number of sequences if there were more; at least that of
-// plain decoding. With a draft model, mostly of cycles of this kind.
+// The current rate, from recent cycles (with a draft model mostly those of this kind), scaled to the present number of
+// sequences if there were more. At least the rate of plain decoding.
 double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
   Recent recent = recent_[kind];
@@ -151,7 +151,7 @@ void AdaptiveDraftLength::plan() {
   typical_ = has_model_ ? model_.typical() : typical_of_copies();
   draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
-  // The first cycles are plain, to have a cost to compare with.
+  // The first cycles are plain, to measure a cost to compare with.
   if (target_costs_.empty() || seconds_run_ < options_.warm_after) return;
   const int most_columns = std::max(num_sequences_, static_cast<int>(options_.leap * target_costs_.longest()));
   for (int k = 0; k <= options_.longest_tried && columns(k) <= most_columns; ++k) {
@@ -162,8 +162,8 @@ void AdaptiveDraftLength::plan() {
 }
 
 // Adds the cost of a change of pass size: once if this pass differs from the last one, and again if the next one will
-// differ from this one. The next pass is assumed to have the steady length if there is something to propose, else to be
-// plain. The steady length moves once the time lost by keeping it exceeds the cost of a change.
+// differ from this one. The next pass is assumed to have the steady length if there is something to propose, and to be
+// plain otherwise. The steady length moves once the time lost by keeping it exceeds the cost of a change.
 void AdaptiveDraftLength::add_changes() {
   const auto best = weigh();
   steady_ = std::min(steady_, losses_.size() - 1);
@@ -178,7 +178,7 @@ void AdaptiveDraftLength::add_changes() {
   }
 }
 
-// Fills losses_ for drafts of typical acceptance. Returns the length that loses least.
+// Fills losses_ for drafts of typical acceptance. Returns the length that loses the least.
 std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   losses_.clear();
   const double rate = tokens_per_second(by_model);
@@ -190,9 +190,9 @@ std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   return std::min_element(losses_.cbegin(), losses_.cend());
 }
 
-// Chooses the length with the largest optimistic gain over the best one, within the budget. If there is none and not
-// drafting is best, chooses the draft length that loses least, to check whether drafting still does not pay. Copies
-// teach that anyway.
+// Chooses the length with the largest optimistic gain over the best one, within the budget. If there is none and plain
+// decoding is best, chooses the draft length that loses the least, to check whether drafting pays by now. Copies need
+// no such trial: they teach their acceptance anyway.
 void AdaptiveDraftLength::choose_trial() {
   const auto best = weigh();
   double most = 0.0;
@@ -211,25 +211,25 @@ void AdaptiveDraftLength::choose_trial() {
     trial_ = static_cast<int>(cheapest - losses_.cbegin()), trial_loss_ = *cheapest - *best;
 }
 
-// Summed survival of the other sequences that may still get as many drafts as this one. Sequences with more are left
-// out: their columns are paid for already.
+// Summed survival of the other sequences that may still get as many drafts as this one. Sequences with more drafts are
+// left out: their columns are paid for already.
 double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   double sum = 0.0;
   for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_ * sum + standing_[idx(drafts)];
   return proposing_.mean * std::max(0.0, sum - s.plan.survival);
 }
 
-// Seconds that a pass takes longer if this sequence, with num_drafted drafts, gets more. The longest draft has paid for
-// its columns.
+// By how many seconds a pass gets longer if this sequence gets `more` drafts after num_drafted. Columns up to the
+// longest draft are paid for already.
 double AdaptiveDraftLength::longer_pass(int num_drafted, int more) const {
   const auto longest = idx(std::max(longest_, num_drafted));
   return target_pass_[std::max(longest, idx(num_drafted + more))] - target_pass_[longest];
 }
 
-// Seconds by which a pass of the draft model takes longer because it must read what it did not draft. It has to be read
-// once, if the model is used again at all, so the cycles that will use it share the price.
+// By how many seconds a pass of the draft model gets longer because it must read tokens that it did not draft. They
+// have to be read once if the model is used again at all, so the cycles that will use it share the cost.
 double AdaptiveDraftLength::catch_up(int num_unread) const {
-  if (num_unread <= 2 || fills_blocks_) return 0.0;  // a block's pass reads what was accepted
+  if (num_unread <= 2 || fills_blocks_) return 0.0;  // the pass that fills a block reads what was accepted
   return std::max(0.0, draft_costs_.seconds(num_sequences_ - 1 + num_unread) - draft_pass_) / options_.catch_up_lasts;
 }
 
@@ -253,8 +253,7 @@ bool AdaptiveDraftLength::stops(const Sequence& s) {
   return false;
 }
 
-// The most seconds that drafts of the model can save behind num_drafted drafts. tokens: expected from the first of
-// them.
+// The most seconds that drafts of the model can save after num_drafted drafts. tokens: expected from the first of them.
 double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted, int num_unread, double rate) const {
   double most = 0.0, tokens = 0.0, drafting = num_unread > 0 ? draft_pass_ + catch_up(num_unread) : 0.0;
   for (int more = 1; idx(num_drafted + more) < target_pass_.size(); ++more) {
@@ -312,7 +311,7 @@ int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& cop
   return count;
 }
 
-// It costs its column of the target's pass alone.
+// A certain draft costs only its column of the target's pass.
 bool AdaptiveDraftLength::worth_a_certain_draft(Sequence& s) {
   const int num_drafted = s.num_drafted();
   if (idx(num_drafted) + 1 >= target_pass_.size()) return false;
@@ -331,7 +330,7 @@ bool AdaptiveDraftLength::worth_a_row(const Sequence& s, int num_unread) {
   return stops(s);
 }
 
-// By the best number of drafts of typical acceptance.
+// Saved by the best number of drafts if their acceptance is typical.
 double AdaptiveDraftLength::seconds_saved_per_token() const {
   const double plain = target_costs_.seconds(num_sequences_), draft = draft_costs_.seconds(num_sequences_);
   double best = plain, tokens = 1.0, next = 1.0;
@@ -342,8 +341,8 @@ double AdaptiveDraftLength::seconds_saved_per_token() const {
   return plain - best;
 }
 
-// All sequences wait. The longer an output is, the more is to come. What does not seem to pay has a budget, as trials
-// have: otherwise nobody would learn that it pays by now.
+// All sequences wait while a long text is read. The longer an output is, the more of it is still to come. Reading that
+// does not seem to pay has a budget, as trials have: otherwise "auto" would never learn that it pays by now.
 bool AdaptiveDraftLength::worth_catching_up(const Sequence& s, int num_unread) {
   const double cost = num_sequences_ * reading_ * num_unread;
   const double tokens =
@@ -381,7 +380,8 @@ void AdaptiveDraftLength::add_place(Sequence& s, DraftPlan::Confidence confidenc
 }
 
 void AdaptiveDraftLength::record_draft_pass(int num_rows, int num_tokens, double seconds) {
-  // One token more than usual follows a cycle that accepted all; a block's pass reads all that were accepted.
+  // After a cycle that accepted all drafts there is one token more to read than usual; the pass that fills a block
+  // reads all accepted ones.
   const int usual = fills_blocks_ ? max_draft_tokens + 1 : 2;
   const int size = num_tokens <= usual * num_rows ? num_rows : num_tokens;
   draft_costs_.record(size, seconds);
@@ -405,12 +405,12 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 }
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
-  // The first cycle is not recorded, because caches and pages are cold: plain decoding would look expensive for a long
-  // time, because it is not re-measured.
+  // The first cycle is not recorded, because caches and pages are cold: plain decoding, which is not measured again,
+  // would look expensive for a long time.
   if (std::exchange(is_first_, false)) return;
   seconds_run_ += seconds;
   const bool is_change = num_scored != target_costs_.latest();
-  // Other programs slowed an earlier process down. A draft's short passes suffer most, so theirs are measured again.
+  // Other programs slowed the earlier process down. A draft's short passes suffer most, so they are measured again.
   if (std::exchange(is_known_, false) &&
       options_.busy_before * (seconds - propose_seconds) < target_costs_.seconds(num_scored))
     draft_costs_ = PassCosts(options_.costs);

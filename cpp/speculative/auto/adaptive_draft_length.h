@@ -15,44 +15,46 @@
 
 namespace specdec {
 
-// What drafting is worth to one sequence, by the costs measured so far; times are relative to a cycle without drafting.
+// What drafting is worth to one sequence by the costs measured so far. The costs are relative to a cycle without
+// drafting.
 struct DraftingOutlook {
   double plain_seconds = 0.0;  // of a cycle without drafting; 0: unknown
   double cost_of_8 = 0.0;      // of the target's pass over 8 tokens
   double cost_of_draft = 0.0;  // of the draft model's pass
   double acceptance = 0.0;     // expected, of a typical draft
   double speedup =
-      0.0;  // expected tokens per second with the best number of drafts, over those without drafts; 0: unknown
+      0.0;  // expected tokens per second with the best number of drafts divided by those without drafts; 0: unknown
 };
 
-// Drafts while the expected number of accepted tokens exceeds what the current rate would make in the same time. Let R
-// be the current tokens per second, s the probability that all drafts so far are accepted, a that of the next one, t
-// the measured costs. Adding m drafts to a pass of n tokens gains
+// Drafts while the expected number of accepted tokens exceeds what the current rate would produce in the same time. Let
+// R be the current rate in tokens per second, s the probability that all drafts so far are accepted, a the probability
+// that the next one is, and t the measured costs. Adding m drafts to a pass of n tokens gains
 //   s (a + a^2 + .. + a^m) - R (m t_draft + t_target(n + m) - t_target(n))
 // tokens; drafting continues while this is positive for some m. a is predicted from the proposer's confidence. Several
 // sequences decide together: the target's pass has as many columns per sequence as the longest draft needs, so s is
 // summed over the sequences that may continue. A pass whose size differs from the one before (or from the expected next
 // one) also costs PassCosts::change().
 //
-// A draft that fills blocks (it has rows that no pass was made for) pays for a pass once in a cycle: t_draft instead of
-// m t_draft above.
+// A draft model that fills blocks (it has rows without a pass of their own) pays for one pass per cycle: t_draft
+// instead of m t_draft above.
 //
-// Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So with a draft model, every
-// place is asked: how many copies, with drafts of the model behind them, gain more time than drafts of the model alone?
-// A token is worth the time that it usually takes in cycles of the same kind, with copies or without: where the text is
-// copied, tokens are cheap.
+// Copies of text cost nothing to propose and come all at once; acceptance is learnt per origin. So with a draft model,
+// the rule asks at every place how many copies, followed by drafts of the model, gain more time than drafts of the
+// model alone. A token is worth the time that it usually takes in cycles of the same kind, with copies or without:
+// where text is copied, tokens are cheap.
 //
-// Exploration: some cycles (trials) use another length than the best known one: a length that its uncertainty allows to
-// be better, or a draft where not drafting seems best. Trials may take 1 % of the time. The rule reads no clock.
+// Exploration: some cycles (trials) use another length than the best known one: a length that could be better within
+// its uncertainty, or a draft where plain decoding seems best. Trials may take 1 % of the time. The rule reads no
+// clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
   explicit AdaptiveDraftLength(const AutoOptions& options = {});
 
-  // What a cycle of one sequence takes without drafting, measured or concluded from other cycles; 0: unknown.
+  // Seconds of a cycle of one sequence without drafting, measured or inferred from other cycles; 0: unknown.
   double plain_seconds() const { return target_costs_.seconds(1); }
   DraftingOutlook outlook() const;
 
-  // What was learnt so far; empty: too little. begin_with(): before the first cycle.
+  // What was learnt so far; nullopt if too little. begin_with() must be called before the first cycle.
   std::optional<AutoKnowledge> knowledge() const;
   void begin_with(const AutoKnowledge& known);
 
@@ -70,7 +72,7 @@ class AdaptiveDraftLength final : public DraftLength {
   void end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) override;
 
  private:
-  // Running mean of the latest outcomes; 1 before the first.
+  // Running mean of the latest outcomes; 1 before the first outcome.
   struct Share {
     double mean = 1.0, weight = 0.0;
     void add(double outcome, double window);
@@ -81,7 +83,7 @@ class AdaptiveDraftLength final : public DraftLength {
   // What is known about drafts of one kind.
   struct Acceptance {
     explicit Acceptance(const AutoOptions& options);
-    double typical() const;  // of rows like the latest
+    double typical() const;  // for rows like the latest
     void add_row(double confidence);
     void learn(const DraftPlan::Confidence& confidence, bool accepted);
     void forget();
@@ -91,11 +93,11 @@ class AdaptiveDraftLength final : public DraftLength {
     double of_draft(double confidence) const { return by_draft.probability(confidence); }
 
     AcceptanceModel by_row, by_draft;
-    std::array<double, 24> row_confidences{};  // the latest of num_rows
+    std::array<double, 24> row_confidences{};  // the latest ones of num_rows
     std::size_t num_rows = 0;
   };
 
-  // Decaying sums over cycles; seconds as predicted, without disturbances.
+  // Decaying sums over cycles. Seconds are predicted ones, which have no disturbances.
   struct Recent {
     double tokens = 0.0, seconds = 0.0;
     double sequence_seconds = 0.0;  // seconds times number of sequences
@@ -132,16 +134,17 @@ class AdaptiveDraftLength final : public DraftLength {
   PassCosts draft_costs_;   // seconds of a draft pass, by rows
   Recent recent_[2];        // by kind of cycle
   Acceptance model_, text_;
-  Acceptance predicted_;        // never learns: a prediction's copies come with the probability itself (prediction.h)
-  Share predicting_{0.0, 1.0};  // share of the latest copies that were a prediction's
+  Acceptance predicted_;        // never learns: the confidences of a prediction's copies are probabilities
+                                // (prediction.h)
+  Share predicting_{0.0, 1.0};  // share of the latest copies that came from a prediction
   bool has_model_ = false, fills_blocks_ = false;
   Share proposing_;        // share of requests for which the proposer had something to propose
-  double budget_ = 0.0;    // seconds that trials may cost
+  double budget_ = 0.0;    // seconds that trials may cost now
   bool is_first_ = true;   // the first cycle has not ended yet
-  bool is_known_ = false;  // costs are an earlier process's, and no cycle has been measured yet
+  bool is_known_ = false;  // costs come from an earlier process, and no cycle has been measured yet
   double seconds_run_ = 0.0;
-  double reading_ = 0.0;         // seconds per token that a draft model reads of a long text; 0: unknown
-  double reading_budget_ = 0.0;  // seconds that reading may cost where it does not seem to pay
+  double reading_ = 0.0;         // seconds per token while a draft model reads a long text; 0: unknown
+  double reading_budget_ = 0.0;  // seconds that reading may cost although it does not seem to pay
   double dearest_ = 0.0;         // seconds of the longest reading that did not seem to pay
 
   // The plan. It is reused for some cycles while nothing is drafted.
@@ -158,7 +161,7 @@ class AdaptiveDraftLength final : public DraftLength {
   int num_sequences_ = 1;
   std::vector<double>
       standing_;     // [number of drafts] survival, summed over the sequences with that many that may continue
-  int longest_ = 0;  // drafts of the sequence with most drafts
+  int longest_ = 0;  // drafts of the sequence with the most drafts
   int num_proposing_ = 0, num_not_asked_ = 0;  // sequences
   bool is_copying_ = false;
   double draft_seconds_ = 0.0, catch_up_seconds_ = 0.0;  // the second is a part of the first

@@ -1,5 +1,5 @@
-// What "auto" has learnt about a pair of models on a machine, for a later process. It decides how soon drafts pay,
-// never what the text is.
+// What "auto" has learnt about a pair of models on a machine, for a later process. It affects how soon drafts pay,
+// never the output.
 #pragma once
 
 #include <vector>
@@ -21,13 +21,13 @@ struct AutoKnowledge {
   struct Drafts {
     Acceptance by_row, by_draft;
     std::vector<double> row_confidences;
-    double rate = 0.0;  // tokens in the time of a plain cycle; 0: unknown
+    double rate = 0.0;  // tokens per plain cycle's time; 0: unknown
   };
 
   Costs target, draft;
   Drafts model, text;
   double proposing = 1.0;  // share of cycles with something to propose
-  double budget = 0.0;     // of trials, saved up over short runs: in plain cycles
+  double budget = 0.0;     // of trials, saved up over short runs; unit: plain cycles
 };
 
 }  // namespace specdec

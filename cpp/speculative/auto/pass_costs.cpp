@@ -110,10 +110,10 @@ std::size_t PassCosts::find_or_insert(int num_tokens) {
   return slot;
 }
 
-// A pass that takes much longer than expected was disturbed: the deviation is clipped at two standard deviations.
-// Passes are not shorter by chance: if one is, by three deviations, the estimate was too slow (caches have warmed up,
-// another program has ended). Then the variance of this size is raised, and that of the others in proportion to their
-// covariance with it.
+// A pass that takes much longer than expected was disturbed: the deviation is clipped at two standard deviations. A
+// pass is never much shorter by chance: if it is shorter by three deviations, the estimate was too slow (caches have
+// warmed up, or another program has ended). Then the variance of this size is raised, and the variances of the others
+// in proportion to their covariance with it.
 void PassCosts::record(int num_tokens, double seconds) {
   const double measured = std::log(std::max(seconds, 1e-9));
   const bool is_change = num_tokens != latest_;
@@ -134,9 +134,9 @@ void PassCosts::record(int num_tokens, double seconds) {
     for (std::size_t j = first_size; j < num_slots_; ++j) covariance_[i][j] += options_.speed_variance;
     covariance_[i][i] += options_.shape_variance;
   }
-  const double noise_variance = 1.5 * noise_ * noise_;  // of a normal distribution with mean deviation noise_
+  const double noise_variance = 1.5 * noise_ * noise_;  // of a normal distribution whose mean deviation is noise_
 
-  // First-order dependence of the logarithm of the measured time on the state (an extended Kalman filter).
+  // The logarithm of the measured time, linearised in the state (an extended Kalman filter).
   const double unchanged = std::exp(state_[size]), expected = unchanged + (is_change ? change() : 0.0);
   const double too_fast = std::min(0.0, measured - std::log(expected));
   const double missing_variance =

@@ -1,4 +1,4 @@
-// Learns the duration of a model's passes by their size, while they run.
+// Learns how long a model's passes take by their size, while they run.
 #pragma once
 
 #include <array>
@@ -11,9 +11,10 @@ namespace specdec {
 
 // Seconds by number of tokens in a pass: a Kalman filter over the sizes measured so far. The prior for the logarithm of
 // the cost is a random walk over log(size): the farther apart two sizes are, the less one says about the other. All
-// sizes drift together with the machine's speed. So the estimate of a size measured once leans on its neighbours, that
-// of a size measured often does not, and every estimate has a variance. A pass of another size than the one before
-// takes longer by a constant (its graph is rebuilt), which is learnt too. Remembers 63 sizes; does not allocate.
+// sizes drift together with the machine's speed. So the estimate of a size measured once leans on its neighbours, the
+// estimate of a size measured often does not, and every estimate has a variance. A pass whose size differs from the one
+// before takes longer by a constant (its graph is rebuilt), which is also learnt. Remembers 63 sizes; does not
+// allocate.
 class PassCosts {
  public:
   explicit PassCosts(const AutoOptions::Costs& options = {}) : options_(options) {}
@@ -21,12 +22,13 @@ class PassCosts {
   void record(int num_tokens, double seconds);
   bool empty() const { return latest_ == 0; }
   int latest() const { return latest_; }  // the size recorded last; 0 if empty
-  // Extra seconds of a pass whose size differs from the last one.
+  // Extra seconds of a pass whose size differs from that of the pass before.
   double change() const { return state_[change_slot] * unit_; }
   double seconds(int num_tokens) const;  // of a pass after one of equal size; monotonic; 0 if empty
   double doubt(int num_tokens) const;  // standard deviation of log seconds(num_tokens), relative to the best known size
   AutoKnowledge::Costs knowledge() const;
-  // Before the first pass. The machine may be faster or slower than it was: the first passes tell, for all sizes.
+  // To be called before the first pass. The machine may be faster or slower than it was; the first passes show this for
+  // all sizes.
   void begin_with(const AutoKnowledge::Costs& known);
   int longest() const;  // the largest remembered size
 
@@ -45,7 +47,8 @@ class PassCosts {
   double covariance(const View& v, const View& w) const;
   std::size_t find_or_insert(int num_tokens);
 
-  // The filter's state: slot 0 has the extra time of a change, in multiples of unit_; the others log seconds by size.
+  // The filter's state: slot 0 holds the extra time of a change, in multiples of unit_; the other slots hold log
+  // seconds by size.
   static constexpr std::size_t change_slot = 0, first_size = 1, max_slots = 64;
   template <class T>
   using PerSlot = std::array<T, max_slots>;
