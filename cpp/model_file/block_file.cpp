@@ -10,7 +10,7 @@
 namespace specdec {
 namespace {
 
-constexpr int usual_block_size = 16;  // of files that do not say so, as in llama.cpp
+constexpr int usual_block_size = 16;  // for files that do not state it, as in llama.cpp
 constexpr int most_places = 1024;
 constexpr const char* mask_key = "tokenizer.ggml.mask_token_id";
 

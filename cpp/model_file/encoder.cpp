@@ -6,7 +6,7 @@
 namespace specdec {
 namespace {
 
-// Those that llama.cpp gives no cache, and whose graphs end with rows.
+// Architectures without a cache in llama.cpp, whose graphs end with rows.
 constexpr const char* encoders[] = {"bert",        "eurobert", "gemma-embedding", "jina-bert-v2",  "jina-bert-v3",
                                     "modern-bert", "neo-bert", "nomic-bert",      "nomic-bert-moe"};
 

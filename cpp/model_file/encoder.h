@@ -1,4 +1,4 @@
-// Models that read a text at once and make embeddings of it, but no text.
+// Models that read a whole text at once and compute embeddings, but generate no text.
 #pragma once
 
 #include <string>

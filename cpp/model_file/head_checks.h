@@ -1,4 +1,4 @@
-// What the checks of all kinds of drafting heads use.
+// Shared by the checks of all kinds of drafting heads.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace specdec {
 
 std::string architecture_of(const std::vector<GgufFile>& parts);
-// The value of "<architecture>.<name>"; 0: it is missing.
+// The value of "<architecture>.<name>"; 0 if it is missing.
 std::uint64_t hyperparameter(const std::vector<GgufFile>& parts, const std::string& name);
 std::uint64_t vocabulary_size(const std::vector<GgufFile>& parts);
 
@@ -18,13 +18,13 @@ std::uint64_t vocabulary_size(const std::vector<GgufFile>& parts);
 [[noreturn]] void reject_head(const std::vector<GgufFile>& head, const std::string& problem);
 [[noreturn]] void reject_damaged_head(const std::vector<GgufFile>& head, const std::string& problem);
 
-// ARCHITECTURE.target_layers: whose inputs the head reads. Empty if they are damaged.
+// ARCHITECTURE.target_layers: the layers whose inputs the head reads. Empty if the list is damaged.
 std::vector<int> target_layers(const std::vector<GgufFile>& head);
-// Throws if one of them does not exist.
+// Throws if the target lacks one of these layers.
 void check_target_layers(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target);
-// Throws if the head lacks parts of the target, or was made for one of another width.
+// Throws if the head lacks the target's parts or was made for a target of another width.
 void check_width(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, std::uint64_t expected);
-// Throws if the ids of a vocabulary of its own ("d2t") are none of the target's.
+// Throws if ids in the head's own vocabulary ("d2t") are not in the target's vocabulary.
 void check_own_vocabulary(const std::vector<GgufFile>& head);
 
 }  // namespace specdec

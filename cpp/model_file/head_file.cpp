@@ -40,11 +40,11 @@ void reject_damaged_head(const std::vector<GgufFile>& head, const std::string& p
 
 namespace {
 
-constexpr std::size_t eagle3_layers = 3;     // of the target, that an EAGLE-3 head reads
-constexpr std::uint64_t most_layers = 4096;  // that any head reads
+constexpr std::size_t eagle3_layers = 3;     // number of the target's layers that an EAGLE-3 head reads
+constexpr std::uint64_t most_layers = 4096;  // upper bound for any head
 constexpr const char* other_head = ". Use a head that was made for this target";
 
-// llama.cpp writes the logits of the head's tokens to these ids, unchecked.
+// llama.cpp writes the logits of the head's tokens to these ids without checking them.
 void check_ids(const std::vector<GgufFile>& head, const GgufTensor& ids) {
   const std::string name = "tensor \"d2t\", the target's ids of the head's tokens, ";
   constexpr int i64 = 27;  // ggml's id
@@ -132,7 +132,7 @@ void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>
   if (uses_targets) check_width(head, target, hyperparameter(head, "embedding_length"));
 }
 
-// A number of the head's file that must be the target's.
+// Checks a number of the head's file that must equal the target's.
 void check_same(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, const std::string& what,
                 std::uint64_t own, std::uint64_t other, const std::string& remedy) {
   if (own == other) return;
@@ -167,8 +167,8 @@ std::vector<bool> windows(const std::vector<GgufFile>& parts) {
   return result;
 }
 
-// llama.cpp lets layers with a sliding window attend to what the target's last but one layer keeps, the others to what
-// its last one keeps, unchecked.
+// llama.cpp lets layers with a sliding window attend to the cache of the target's last but one layer, and the others to
+// that of its last layer, without checking either.
 void check_assistant(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
   const std::string& target_path = target.front().path;
   const std::string remedy = ". Use the assistant that was made for this target", of_target = architecture_of(target);

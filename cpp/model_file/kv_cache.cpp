@@ -11,7 +11,7 @@
 namespace specdec {
 namespace {
 
-// One number for all layers, or one per layer.
+// The key's value is one number for all layers or one per layer.
 std::vector<std::uint64_t> per_layer(const GgufFile& file, const std::string& key,
                                      std::vector<std::uint64_t> otherwise) {
   if (const auto one = file.integer(key)) return std::vector<std::uint64_t>(otherwise.size(), *one);
@@ -39,7 +39,7 @@ std::uint64_t recurrent_numbers(std::uint64_t heads, const Integer& integer) {
   return before * (inner + 2 * integer("ssm.group_count") * state) + inner * state;
 }
 
-// So that sums have room.
+// Leaves room for sums.
 constexpr std::uint64_t most_bytes = UINT64_MAX / 4;
 std::uint64_t product(std::uint64_t a, std::uint64_t b) { return b > 0 && a > most_bytes / b ? most_bytes : a * b; }
 

@@ -17,24 +17,24 @@ enum class KvType {
 
 KvType parse_kv_type(const std::string& name);  // throws std::invalid_argument
 int ggml_type_of(KvType type);                  // gguf/types.h
-std::uint64_t block_size(KvType type);          // of numbers that share a scale
+std::uint64_t block_size(KvType type);          // how many numbers share a scale
 
-// What a model keeps of every token, by the metadata of its file. At most: layers without attention, or with shared or
-// compressed keys, take less.
+// What a model keeps of every token, from the metadata of its file. An upper bound: layers without attention, or with
+// shared or compressed keys, take less.
 struct CacheShape {
   struct Head {
     std::uint64_t key = 0, value = 0;  // numbers
   };
-  Head full, windowed;               // of layers with full attention, and with a sliding window
-  std::vector<std::uint64_t> heads;  // [layers] heads that have keys and values
-  std::uint64_t state = 0;           // numbers (F32) of the state of a recurrent layer, which does not grow
+  Head full, windowed;               // for layers with full attention, and with a sliding window
+  std::vector<std::uint64_t> heads;  // [layers] number of heads with keys and values
+  std::uint64_t state = 0;           // numbers (F32) in the state of a recurrent layer, which does not grow
 
   static CacheShape of(const GgufFile& first_part);
-  // The cache of the first `layers` layers, each taken as the larger kind; at most UINT64_MAX / 4.
+  // Bytes of the cache of the first `layers` layers, counting each as the larger kind; at most UINT64_MAX / 4.
   std::uint64_t bytes(std::uint64_t tokens, KvType type, std::size_t layers = SIZE_MAX) const;
-  // The same of the last `layers` layers.
+  // The same for the last `layers` layers.
   std::uint64_t bytes_of_last(std::uint64_t tokens, KvType type, std::size_t layers) const;
-  // The recurrent states of `count` sequences or snapshots, each layer taken as recurrent; the same limit.
+  // Bytes of the recurrent states of `count` sequences or snapshots, counting each layer as recurrent; the same limit.
   std::uint64_t state_bytes(std::uint64_t count) const;
 };
 

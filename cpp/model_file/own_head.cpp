@@ -9,7 +9,8 @@
 namespace specdec {
 namespace {
 
-// Architectures with a graph of such layers in llama.cpp (LLM_GRAPH_TYPE_DECODER_MTP) that we have tried.
+// The architectures that we have tried among those with a graph for such layers in llama.cpp
+// (LLM_GRAPH_TYPE_DECODER_MTP).
 struct Known {
   const char* architecture;
   bool has_several_layers;  // llama.cpp runs any of them; the graphs of the others assert that there is one
@@ -59,7 +60,7 @@ OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
   }
   if (!head.problem.empty()) return head;
   head.rows_need_logits = architecture_known->rows_need_logits;
-  // llama.cpp asserts that these are there and have these sizes.
+  // llama.cpp asserts that these tensors exist and have these sizes.
   const std::uint64_t width = first.integer(prefix + "embedding_length").value_or(0);
   const auto num_layers = static_cast<std::uint64_t>(head.num_layers);
   const std::uint64_t all = std::max(num_layers, first.integer(prefix + "block_count").value_or(0));
