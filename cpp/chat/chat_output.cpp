@@ -18,13 +18,13 @@
 namespace specdec {
 namespace {
 
-// For some dozen renderings of short conversations and two of this one.
+// Enough for a few dozen renderings of short conversations and two of this one.
 constexpr std::size_t base_steps = 50'000'000, steps_per_byte = 400;
 constexpr std::size_t base_bytes = 1u << 30, bytes_per_byte = 8000;
 constexpr std::size_t max_template_depth = 300;
 constexpr int max_depth = 200;  // of brackets in an output: the parser recurses
 
-// The depth of brackets, wherever they stand.
+// The depth of brackets, also inside strings.
 int depth_of(const std::string& text) {
   int depth = 0, deepest = 0;
   for (const char c : text) {
@@ -34,9 +34,9 @@ int depth_of(const std::string& text) {
   return deepest;
 }
 
-// A grammar of a required call, without the text that may come before the call: llama.cpp allows it, and a model that
-// would rather not call then writes it without end. It is where root refers to a rule "until-...", outside of
-// parentheses (in which reasoning is written); each such rule matches nothing, too.
+// A grammar of a required call, without the text that may come before the call: llama.cpp allows such text, and a model
+// that would rather not call then writes it without end. The text is where root refers to a rule "until-..." outside
+// parentheses (inside them is reasoning). Each such rule also matches nothing, so it can be left out.
 std::string without_text_before_call(std::string grammar) {
   const std::string name = "root ::= ";
   const std::size_t line = grammar.compare(0, name.size(), name) == 0 ? 0 : grammar.find("\n" + name) + 1;
@@ -59,7 +59,7 @@ std::string without_text_before_call(std::string grammar) {
   return grammar;
 }
 
-// Appends to `sent` what `all` has more, and returns that.
+// Appends to `sent` what `all` adds to it, and returns the addition.
 std::string more(std::string& sent, const std::string& all) {
   if (all.size() <= sent.size() || all.compare(0, sent.size(), sent) != 0) return "";
   std::string added = all.substr(sent.size());
@@ -67,8 +67,8 @@ std::string more(std::string& sent, const std::string& all) {
   return added;
 }
 
-// The strings at which content and reasoning can end, in llama.cpp's parser of an answer. Known only if each ends at
-// such a string or with the answer.
+// The strings at which content and reasoning can end in llama.cpp's parser of an answer. They are known only if each
+// part ends at such a string or with the answer.
 struct Marks {
   std::vector<std::string> texts;
   bool are_known = true;
@@ -91,7 +91,7 @@ class MarkCollector {
   }
 
  private:
-  // Collects the marks of the parser and its children. Returns whether it has any, or takes all that is left.
+  // Collects the marks of the parser and its children. Returns whether it has any, or takes the rest of the text.
   bool has_end(common_peg_parser_id id) {
     if (!seen_.insert(id).second) return false;
     const common_peg_parser_variant& parser = arena_.get(id);
@@ -134,7 +134,7 @@ ChatOutputParser::Reasoning reasoning_of(const std::string& begin, const std::st
   return reasoning;
 }
 
-// Where the longest end of `text` begins that is the beginning of `mark`, from byte `from` on.
+// Where the longest suffix of `text`, within bytes `from` and later, begins that is a prefix of `mark`.
 std::size_t partial_mark(const std::string& text, std::size_t from, const std::string& mark) {
   std::size_t size = std::min(mark.size() - 1, text.size() - from);
   while (size > 0 && text.compare(text.size() - size, size, mark, 0, size) != 0) --size;
@@ -163,7 +163,7 @@ struct ChatOutputParser::Parser {
   Reasoning reasoning;
   Marks marks;
   bool is_parallel = true;
-  std::set<std::string> json_functions;  // those that JSON may call
+  std::set<std::string> json_functions;  // functions that JSON may call
 };
 
 ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
@@ -186,7 +186,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
     inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
     inputs.add_generation_prompt = conversation.add_generation_prompt;
-    inputs.parallel_tool_calls = tool_use.is_parallel || !tool_use.is_required;  // further ones are dropped
+    inputs.parallel_tool_calls = tool_use.is_parallel || !tool_use.is_required;  // further calls are dropped
     const common_json variables = common_json::parse(conversation.variables);    // the loop keeps a reference
     for (const auto& [name, value] : variables.items()) {
       if (name == "enable_thinking" && value.is_boolean()) inputs.enable_thinking = value.get<bool>();
@@ -194,7 +194,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     }
     if (tool_use.is_required) inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
     inputs.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
-    // Thinking is on in prompts of llama.cpp unless told; in ours it is what the template has by itself.
+    // llama.cpp's prompts enable thinking by default; ours leave it to the template.
     common_chat_params found = common_chat_templates_apply(templates.get(), inputs);
     if (found.generation_prompt != answer_start) {
       inputs.enable_thinking = false;
@@ -216,7 +216,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     parser->is_understood = true;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (...) {  // whatever llama.cpp's parsers throw at an odd template
+  } catch (...) {  // anything that llama.cpp's parsers throw at an odd template
     parser = std::make_unique<Parser>();
     has_form_of_calls = false;
   }
@@ -299,7 +299,7 @@ ChatOutput ChatOutputParser::parse_by_template(const std::string& text, bool is_
   } catch (...) {  // the text does not fit the template
     output = {text, "", {}, false};
   }
-  // The parser leaves nothing of some malformed calls.
+  // For some malformed calls the parser returns nothing.
   const bool is_empty = output.content.empty() && output.reasoning_content.empty() && output.tool_calls.empty();
   if (!is_partial && is_empty) output.content = text;
   return output;

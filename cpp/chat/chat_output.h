@@ -1,5 +1,5 @@
-// Takes apart what a model writes in answer to a conversation: its text, its reasoning, its tool calls. How a model
-// writes them is derived from its chat template by llama.cpp's common/chat.
+// Splits a model's answer to a conversation into text, reasoning and tool calls. llama.cpp's common/chat derives from
+// the chat template how a model writes them.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,25 @@ namespace specdec {
 struct Conversation;
 
 struct ToolCall {
-  std::string id;  // the model's own; most write none
+  std::string id;  // written by the model; most write none
   std::string name;
-  std::string arguments;  // JSON; of a call that is still being written, its beginning
+  std::string arguments;  // JSON; only its beginning while the call is still being written
 };
 
 struct ChatOutput {
   std::string content, reasoning_content;
   std::vector<ToolCall> tool_calls;
-  bool is_over = false;  // only one call is allowed, and the text goes on with another one, which is not here
+  bool is_over = false;  // only one call is allowed, and the text continues with another one, which is left out
 };
 
-// Where JSON in an answer is read as calls (chat/json_calls.h): nowhere, where the template has no form for them, or
-// wherever there are none in the template's form.
+// When JSON in an answer is read as calls (chat/json_calls.h): never; if the template has no form for calls; or
+// whenever the answer has none in the template's form.
 enum class JsonCalls { never, without_form, always };
 
 // How an answer may call tools.
 struct ToolUse {
-  bool is_parallel = true;   // more than one call in an answer
-  bool is_required = false;  // at least one
+  bool is_parallel = true;   // allows more than one call in an answer
+  bool is_required = false;  // requires at least one
   JsonCalls json = JsonCalls::without_form;
 };
 
@@ -40,8 +40,8 @@ std::string generation_prompt(const std::string& template_text, const Conversati
 
 class ChatOutputParser {
  public:
-  // For answers to `conversation` in a Jinja template. A template that cannot be understood gives a parser that takes
-  // everything as content, without throwing.
+  // For answers to `conversation` with a Jinja template. If the template cannot be understood, the parser takes
+  // everything as content; the constructor does not throw.
   ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
                    const std::string& bos_token = "", const std::string& eos_token = "");
   ~ChatOutputParser();
@@ -54,29 +54,30 @@ class ChatOutputParser {
   // Names of control tokens that mark tool calls and reasoning: the text must have them.
   const std::vector<std::string>& control_tokens() const;
 
-  // What an answer with a required call matches, in GBNF: `prefix`, with which the prompt ends, then the answer. Empty:
-  // the template has no calls, or none is required.
+  // A grammar (GBNF) for an answer with a required call. It matches `prefix`, the end of the prompt, then the answer.
+  // Empty if the template has no calls or none is required.
   struct Grammar {
     std::string text, prefix;
   };
   const Grammar& grammar() const;
 
-  // How reasoning is marked; no `begin`: it is not, or not known. is_open: the prompt ends with the first mark.
+  // How reasoning is marked; an empty `begin` means that it is not marked or that the marks are unknown. is_open: the
+  // prompt ends with the first mark.
   struct Reasoning {
     std::string begin, end;
     bool is_open = false;
   };
   const Reasoning& reasoning() const;
 
-  // Text from byte `from` on, where content or reasoning is open: how far it certainly continues that part, and whether
-  // what follows is more than the beginning of a mark at which the part can end.
+  // For text from byte `from` on, inside content or reasoning: where the text that certainly continues this part ends,
+  // and whether more than the beginning of a mark that can end the part follows.
   struct PlainText {
     std::size_t end;
     bool is_followed_by_mark;
   };
   PlainText plain_text(const std::string& text, std::size_t from) const;
 
-  // The same for answers that continue this beginning, which is no part of their outputs.
+  // A parser for answers that continue this beginning, which is not a part of their outputs.
   ChatOutputParser after(const std::string& beginning) const;
 
   // The whole output, or (is_partial) its beginning. Text that does not match the template is content. Throws only
@@ -91,26 +92,26 @@ class ChatOutputParser {
   ChatOutput parse_whole(const std::string& text, bool is_partial) const;
 
   std::shared_ptr<const Parser> parser_;  // not null
-  std::string beginning_;                 // of answers, which is not in the texts
-  ChatOutput begun_;                      // its output
+  std::string beginning_;                 // of answers; the texts do not include it
+  ChatOutput begun_;                      // the output of beginning_
 };
 
-// What an output has more than an earlier one of the same text.
+// What an output adds to an earlier output of the same text.
 struct ChatOutputDelta {
   std::string content, reasoning_content;
   struct Call {
     std::size_t index;
-    ToolCall added;  // id and name: once, with the first part of the arguments
+    ToolCall added;  // id and name come once, with the first part of the arguments
   };
   std::vector<Call> tool_calls;
 };
 
-// The deltas of an output while it is written; their sum is the output, except where text turns out not to be what it
-// looked like: what was sent stays sent.
+// The deltas of an output while it is written. Their sum is the output, unless text turns out to be something else than
+// it first looked like: what was sent cannot be taken back.
 class ChatOutputStream {
  public:
   ChatOutputDelta advance(const ChatOutput& output);
-  // The same for an output that only has `added` more in one part, which has_sent() before.
+  // The same for an output that grew only by `added` in one part for which has_sent() was true.
   ChatOutputDelta append(std::string ChatOutput::* part, const std::string& added);
   bool has_sent(const ChatOutput& output, std::string ChatOutput::* part) const { return sent_.*part == output.*part; }
   std::size_t num_tool_calls() const { return sent_.tool_calls.size(); }

@@ -45,7 +45,8 @@ ChatOutputParsers::Parser ChatOutputParsers::find(const Key& key) {
 void ChatOutputParsers::keep(Key key, const Parser& parser) {
   const std::lock_guard<std::mutex> lock(mutex_);
   recent_.emplace_front(std::move(key),
-                        parser);  // another thread may have added the same meanwhile: the older one leaves in its turn
+                        parser);  // another thread may have added the same one meanwhile; the older of the two is
+                                  // dropped in its turn
   if (recent_.size() > max_parsers) recent_.pop_back();
 }
 

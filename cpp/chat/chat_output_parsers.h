@@ -1,5 +1,5 @@
-// The parsers of answers that were used last. Deriving one from a template takes 10 to 20 ms, and most requests have
-// tools that an earlier one had.
+// Keeps the most recently used parsers of answers. Deriving one from a template takes 10 to 20 ms, and most requests
+// have the same tools as an earlier one.
 #pragma once
 
 #include <list>
@@ -15,13 +15,13 @@ namespace specdec {
 
 class ChatOutputParsers {
  public:
-  // As the constructor of ChatOutputParser; null for a template that cannot be understood. Any thread.
+  // Parameters as in ChatOutputParser's constructor. Null for a template that cannot be understood. For any thread.
   std::shared_ptr<const ChatOutputParser> get(const std::string& template_text, const Conversation& conversation,
                                               ToolUse tool_use, const std::string& bos_token,
                                               const std::string& eos_token);
 
  private:
-  // Only the tools, the variables and the end of the prompt concern the answer.
+  // Only the tools, the variables and the end of the prompt affect the answer.
   using Key =
       std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool, JsonCalls>;
   using Parser = std::shared_ptr<const ChatOutputParser>;

@@ -5,8 +5,7 @@
 namespace specdec {
 namespace {
 
-// Bytes that may be parsed: so many for each byte of text, and some more, so that short answers are parsed for every
-// token.
+// How many bytes may be parsed: per byte of text, and in any case, so that short answers are parsed for every token.
 constexpr std::size_t parsed_per_byte = 64, parsed_at_least = 64u << 10;
 constexpr std::size_t compared_bytes = 64;
 
@@ -40,8 +39,8 @@ ChatOutputDelta ChatOutputReader::parse(bool is_partial) {
   return delta;
 }
 
-// The part whose end is the text's, where no mark is near that may have closed the part, or the beginning of one that
-// was held back.
+// The part that ends where the text ends, if no mark nearby may have closed it and no beginning of a mark was held
+// back.
 std::string ChatOutput::* ChatOutputReader::open_part() const {
   std::string ChatOutput::* const part =
       output_.content.empty() ? &ChatOutput::reasoning_content : &ChatOutput::content;

@@ -11,19 +11,19 @@
 
 namespace specdec {
 
-enum class AnswerEnd { none, cut, whole };  // more text follows; the text ends in the middle; the model has ended it
+enum class AnswerEnd { none, cut, whole };  // more text follows; the text was cut off; the model ended it
 
 class ChatOutputReader {
  public:
   // parser: null if all text is content.
   explicit ChatOutputReader(std::shared_ptr<const ChatOutputParser> parser) : parser_(std::move(parser)) {}
 
-  // The next text. Returns what the output has more. Where parsing would exceed the limit, a part of the output comes
+  // Adds the next text and returns what the output gains. If parsing would exceed the limit, a part of the output comes
   // with a later call: after the text has grown by 1/64 of its size, or at the end.
   ChatOutputDelta add(const std::string& text, AnswerEnd end);
 
   const std::string& text() const { return text_; }
-  const ChatOutput& output() const { return output_; }  // of the text so far; parts may be missing until the end
+  const ChatOutput& output() const { return output_; }  // for the text so far; parts may be missing until the end
   std::size_t num_bytes_parsed() const { return num_bytes_parsed_; }
 
  private:
@@ -37,7 +37,7 @@ class ChatOutputReader {
   ChatOutput output_;
   ChatOutputStream stream_;
   std::string ChatOutput::* open_ =
-      nullptr;  // the part that the text ends in the middle of; null: unknown, or a tool call
+      nullptr;  // the part that is still open at the end of the text; null: unknown, or a tool call
   std::size_t num_bytes_parsed_ = 0;
 };
 

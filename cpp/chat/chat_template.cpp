@@ -36,8 +36,8 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
   return messages;
 }
 
-// The messages in one of llama.cpp's built-in formats. Their contents are written one after the other, perhaps without
-// the white space around them.
+// Renders the messages in one of llama.cpp's built-in formats, which writes their contents one after another, perhaps
+// without surrounding white space.
 MarkedText built_in(const std::string& name, const Conversation& conversation) {
   if (!json_argument("tools", conversation.tools).empty()) {
     throw std::invalid_argument("the built-in template \"" + name +
@@ -69,8 +69,8 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   return marked;
 }
 
-// Whether a template writes the arguments of a call, given as an object, as JSON or in a form of its own. Python's
-// form, with ', means that it expects a string.
+// Whether a template accepts the arguments of a call as an object: it then writes them as JSON or in its own form.
+// Python's form, with ', means that it expects a string.
 bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
   const std::string value = "a probe";
   TemplateVariables variables;
@@ -90,7 +90,7 @@ bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
   }
 }
 
-// Turns arguments of calls that are strings, as the OpenAI API has them, into the objects that they hold. Returns
+// Turns arguments of calls that are strings, as in the OpenAI API, into the objects that the strings hold. Returns
 // whether there are any.
 bool make_objects_of_arguments(common_json& messages) {
   bool has_any = false;
@@ -111,15 +111,15 @@ bool make_objects_of_arguments(common_json& messages) {
         if (!object.is_object()) continue;
         function["arguments"] = object;
         has_any = true;
-      } catch (const common_json_error&) {  // stays a string
+      } catch (const common_json_error&) {  // leave it a string
       }
     }
   }
   return has_any;
 }
 
-// Most templates are written for transformers, which has arguments of calls as objects: they would quote a string once
-// more.
+// Most templates are written for transformers, which passes arguments of calls as objects; such templates would quote a
+// string again.
 Conversation as_expected(const Conversation& given, const std::string& template_text) {
   if (given.messages.find("\"tool_calls\"") == std::string::npos) return given;
   common_json messages = json_argument("messages", given.messages);
@@ -129,10 +129,10 @@ Conversation as_expected(const Conversation& given, const std::string& template_
   return conversation;
 }
 
-// What stands where an answer is to be continued, until the template has been run.
+// Marks where an answer is to be continued until the template has been run.
 constexpr const char* end_mark = "[end-of-the-beginning-8d1f63a0]";
 
-// The list of messages with the mark at the end of the last one, of its text or else of its reasoning.
+// The list of messages with the mark appended to the last one: to its text, or else to its reasoning.
 std::string with_end_mark(const std::string& messages) {
   common_json list = json_argument("messages", messages);
   const auto fail = [](const char* problem) {
@@ -151,7 +151,7 @@ std::string with_end_mark(const std::string& messages) {
   return list.dump_safe();
 }
 
-// The same without the last one.
+// The conversation without its last message.
 Conversation without_last(const Conversation& given) {
   common_json list = json_argument("messages", given.messages);
   if (list.is_array() && !list.empty()) list.erase(list.size() - 1);
@@ -245,7 +245,7 @@ std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conver
   }
   const bool has_tools = !json_argument("tools", conversation.tools).empty();
   const std::string& text = text_for(has_tools);
-  // Templates that know reasoning have this word, as in <think> and enable_thinking.
+  // Templates that handle reasoning contain this word, as in <think> and enable_thinking.
   if (!has_tools && text.find("think") == std::string::npos) return nullptr;
   return parsers_->get(text, as_expected(conversation, text), tool_use, model.bos, model.eos);
 }

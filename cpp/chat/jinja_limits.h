@@ -1,4 +1,4 @@
-// Lets templates that run on this thread use no more than limits.
+// Limits the steps and memory of templates that run on this thread.
 #pragma once
 
 #include "jinja/limits.h"

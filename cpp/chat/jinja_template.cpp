@@ -20,7 +20,7 @@ constexpr std::size_t base_steps = 5'000'000, steps_per_byte = 200;
 constexpr std::size_t base_bytes = 512 << 20, bytes_per_byte = 4000;
 constexpr std::size_t max_depth = 300;
 
-// llama.cpp's lexer removes each "\r" by itself, in time that is quadratic in their number.
+// llama.cpp's lexer removes every "\r" separately, which takes time quadratic in their number.
 std::string with_unix_lines(const std::string& text) {
   std::string out;
   out.reserve(text.size());
@@ -31,7 +31,8 @@ std::string with_unix_lines(const std::string& text) {
   return out;
 }
 
-// Makes of "While executing CallExpression at line 3, column 5 in source: ... Error: what": "what (line 3, column 5)".
+// Shortens "While executing CallExpression at line 3, column 5 in source: ... Error: what" to "what (line 3, column
+// 5)".
 std::string shortened(const std::string& message) {
   const std::string before = "\nError: ", place = " at line ", after = " in source:";
   const std::size_t error = message.find(before), at = message.find(place), end = message.find(after);
@@ -42,7 +43,7 @@ std::string shortened(const std::string& message) {
   return what + " (" + message.substr(at + 4, end - at - 4) + ")";
 }
 
-// Runs body(), with its exceptions as TemplateErrors.
+// Runs body() and turns its exceptions into TemplateErrors.
 template <class Body>
 auto checked(Body body) {
   try {

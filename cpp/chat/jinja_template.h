@@ -9,23 +9,23 @@
 
 namespace specdec {
 
-// A template cannot be parsed, fails, raises an exception of its own, or exceeds a limit.
+// Thrown if a template cannot be parsed, fails, raises an exception of its own, or exceeds a limit.
 struct TemplateError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a chat template sees, as in transformers: `messages`, `tools`, `documents` (none), `add_generation_prompt`,
-// `bos_token` and `eos_token`; also the functions raise_exception and strftime_now.
+// The variables that a chat template sees, as in transformers: `messages`, `tools`, `documents` (none),
+// `add_generation_prompt`, `bos_token` and `eos_token`; also the functions raise_exception and strftime_now.
 struct TemplateVariables {
   std::string messages = "[]";  // JSON
   std::string tools = "null";   // JSON
   bool add_generation_prompt = true;
   std::string bos_token, eos_token;
-  std::string others = "{}";  // JSON: further ones by name, which do not replace those above
+  std::string others = "{}";  // JSON: further variables by name; they do not replace the ones above
 };
 
-// Limits: 1 MiB of source, 150 blocks and expressions within each other; per rendering, steps and bytes that grow with
-// the input, far above what any known template needs.
+// Limits: 1 MiB of source; blocks and expressions nested 150 deep; per rendering, steps and bytes that grow with the
+// input and are far above what any known template needs.
 class JinjaTemplate {
  public:
   explicit JinjaTemplate(const std::string& source);  // throws TemplateError

@@ -1,4 +1,4 @@
-// JSON that a caller gives as text.
+// Parses JSON that a caller passes as text.
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// Throws std::invalid_argument that calls it by name.
+// Throws std::invalid_argument that names the argument.
 inline common_json json_argument(const char* name, const std::string& text) {
   try {
     return common_json::parse(text);

@@ -16,7 +16,7 @@ constexpr int max_depth = 200;
 constexpr const char* blank = " \t\r\n";
 constexpr const char* fence = "```";
 
-// The end of an object or list that begins at `begin`; npos: it does not end.
+// The end of the object or list that begins at `begin`; npos if it does not end.
 std::size_t end_of_value(const std::string& text, std::size_t begin) {
   int depth = 0;
   bool in_string = false;
@@ -64,7 +64,7 @@ bool add_calls(const Json& json, const std::set<std::string>& names, std::vector
   return call.has_value();
 }
 
-// References within a schema that becomes a part of another one, at `place`.
+// Adjusts the references in a schema that becomes a part, at `place`, of another schema.
 void move_references(Json& schema, const std::string& place) {
   if (schema.is_object() && schema.contains("$ref") && schema["$ref"].is_string()) {
     const auto reference = schema["$ref"].get<std::string>();
@@ -93,7 +93,7 @@ std::size_t start_of_json_calls(const std::string& text) {
   if (text[first] == '{' || text[first] == '[') return first;
   const std::size_t block = text.find(fence);
   if (block != std::string::npos) return block;
-  const std::size_t ticks = text.find_last_not_of('`') + 1;  // a fence may begin
+  const std::size_t ticks = text.find_last_not_of('`') + 1;  // a fence may begin here
   return ticks < text.size() ? ticks : std::string::npos;
 }
 
@@ -103,7 +103,7 @@ std::optional<std::vector<ToolCall>> json_calls(const std::string& text, const s
   if (at == std::string::npos || json_depth(text) > max_depth) return std::nullopt;
   while (at != std::string::npos) {
     const bool is_fenced = text.compare(at, 3, fence) == 0;
-    if (is_fenced) at = text.find_first_of("{[`\n", at + 3);  // after the language
+    if (is_fenced) at = text.find_first_of("{[`\n", at + 3);  // after the language's name
     if (is_fenced && at != std::string::npos) at = text.find_first_not_of(blank, at);
     if (at == std::string::npos || (text[at] != '{' && text[at] != '[')) return std::nullopt;
     const std::size_t end = end_of_value(text, at);

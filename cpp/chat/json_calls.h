@@ -15,10 +15,10 @@ namespace specdec {
 // The names of functions in a list of tools, in JSON.
 std::set<std::string> tool_names(const std::string& tools);
 
-// Where calls may begin in a text; npos: nowhere. What stands there is known once the text is whole.
+// Where calls may begin in a text; npos: nowhere. Whether they are calls is known only when the text is complete.
 std::size_t start_of_json_calls(const std::string& text);
 
-// The calls of a whole text from there on; nothing if anything else stands there, or a function is not one of these.
+// The calls in a complete text from there on; nullopt if there is anything else, or if a function is not one of these.
 std::optional<std::vector<ToolCall>> json_calls(const std::string& text, const std::set<std::string>& names);
 
 // A JSON schema of a call of one of these tools. Throws std::invalid_argument.

@@ -10,7 +10,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int max_depth = 64;
 
-// What common/json-schema.cpp of llama.cpp does not read, but for annotations.
+// Keywords, other than annotations, that llama.cpp's common/json-schema.cpp does not read.
 const std::set<std::string> not_read = {"uniqueItems",
                                         "minProperties",
                                         "maxProperties",
@@ -32,7 +32,7 @@ const std::set<std::string> not_read = {"uniqueItems",
                                         "unevaluatedItems",
                                         "unevaluatedProperties"};
 const std::set<std::string> bounds = {"minimum", "maximum", "exclusiveMinimum",
-                                      "exclusiveMaximum"};  // of integers only
+                                      "exclusiveMaximum"};  // only for integers
 
 bool excludes_nothing(const Json& value) { return value == false || value == 0 || value == Json::object(); }
 

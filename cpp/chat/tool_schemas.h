@@ -1,4 +1,4 @@
-// The schemas of a tool's arguments where the template's own form of calls is a grammar of llama.cpp's.
+// Checks the schemas of tools' arguments when calls in the template's own form follow a grammar of llama.cpp.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace specdec {
 
-// What such a grammar does not enforce: "NAME: POINTER" of each keyword, NAME the function and POINTER a place in its
-// parameters. tools: a list of them, in JSON.
+// The keywords that such a grammar does not enforce, each as "NAME: POINTER" with the function's name and the keyword's
+// place in its parameters. tools: a list of tools, in JSON.
 std::vector<std::string> keywords_not_in_calls(const std::string& tools);
 
 }  // namespace specdec
