@@ -11,11 +11,11 @@
 namespace specdec {
 namespace {
 
-// What the assertion says: "no tensor for FUNCTION with 'OTHER'", the other operand, which llama.cpp may have named
-// "...-LAYER".
+// Parsed from the assertion's message: "no tensor for FUNCTION with 'OTHER'". OTHER is the other operand, which
+// llama.cpp may have named "...-LAYER".
 struct Absence {
   bool is_product;
-  std::string layer;  // "blk.1.", or empty: unknown
+  std::string layer;  // "blk.1."; empty: unknown
 };
 
 std::optional<Absence> absence(const std::string& errors) {
@@ -36,7 +36,7 @@ bool begins_with(const std::string& text, const std::string& begin) {
   return text.compare(0, begin.size(), begin) == 0;
 }
 
-// Matrices of products and everything else.
+// Tells matrices of products from everything else.
 bool fits(const std::string& name, const Absence& absence) {
   return is_matrix_of_product(name) == absence.is_product &&
          (absence.layer.empty() || begins_with(name, absence.layer));

@@ -1,4 +1,4 @@
-// Tensors that a model's graph uses and its file lacks.
+// Finds tensors that a model's graph uses but its file lacks.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@ struct llama_model;
 
 namespace specdec {
 
-// llama.cpp's loader takes many tensors for optional that the graph of the architecture then reads all the same; ggml's
-// assertion that they are there (third_party/llama.cpp/patches/0005-absent-tensors.patch) is among `errors` then,
-// llama.cpp's own. The tensors that may be meant, in a sentence; empty: the errors are about something else.
+// llama.cpp's loader treats many tensors as optional that the architecture's graph nevertheless reads. ggml's assertion
+// that they exist (third_party/llama.cpp/patches/0005-absent-tensors.patch) is then among llama.cpp's `errors`. Returns
+// a sentence with the tensors that may be meant; empty if the errors are about something else.
 std::string absent_tensors(const llama_model* model, const std::string& errors);
 
 }  // namespace specdec

@@ -30,7 +30,7 @@ void on_abort(const char* message) {
 
 std::atomic<LogSink> log_sink{nullptr};
 
-// A line may come in several pieces; those after the first have no level of their own.
+// Assembles a line that may come in several pieces; pieces after the first have no level of their own.
 class LogLine {
  public:
   void add(ggml_log_level level, const char* text) {
@@ -63,7 +63,7 @@ thread_local LogLine log_line;
 
 }  // namespace
 
-// llama.cpp logs in destructors, too, so nothing is thrown: without memory a line is lost.
+// llama.cpp also logs in destructors, so this must not throw: if memory runs out, the line is lost.
 void log_of_llama(int ggml_level, const char* text) {
   try {
     const auto level = static_cast<ggml_log_level>(ggml_level);
@@ -78,7 +78,7 @@ void log_of_llama(int ggml_level, const char* text) {
 }
 
 void print_abort(const char* message) {
-  (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed
+  (void)write_to(StandardStream::error, std::string(message) + "\n");  // ignored: standard error may be closed
 }
 
 void set_log_sink(LogSink sink) { log_sink = sink; }
@@ -98,7 +98,7 @@ void start_backend() {
 std::string take_backend_errors() {
   std::string errors;
   errors.swap(backend_errors);
-  return printable(errors);  // llama.cpp quotes what the file holds
+  return printable(errors);  // llama.cpp quotes the file's contents
 }
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// Process-wide initialisation of llama.cpp, and its log for our error messages.
+// Initialises llama.cpp for the process and captures its log for our error messages.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ void start_backend();
 enum class LogLevel { debug, info, warning, error };
 using LogSink = void (*)(LogLevel level, const std::string& line);
 
-// Gets every line that llama.cpp logs, on the thread that logs it: it must return soon and throw nothing. Null, the
-// default: none does.
+// The sink gets every line that llama.cpp logs, on the thread that logs it; it must return soon and throw nothing.
+// Null, the default: no sink.
 void set_log_sink(LogSink sink);
 
-// For further copies of ggml in this process (device_modules.h).
+// The log callback for further copies of ggml in this process (device_modules.h).
 void log_of_llama(int ggml_level, const char* text);
 void print_abort(const char* message);
 

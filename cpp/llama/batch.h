@@ -25,7 +25,7 @@ class Batch {
     batch_.seq_id[i][0] = slot;
     batch_.logits[i] = makes_row ? 1 : 0;
   }
-  // Hidden rows that are read with the tokens, one each. They must outlive the batch.
+  // Sets hidden rows to read with the tokens, one row per token. They must outlive the batch.
   void read_rows(float* rows) { batch_.embd = rows; }
 
   int size() const { return batch_.n_tokens; }

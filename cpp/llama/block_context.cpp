@@ -11,7 +11,7 @@
 namespace specdec {
 namespace {
 
-// llama.cpp makes logits of every token of a block, and plans memory for as many as a pass may have.
+// llama.cpp computes logits for every token of a block, and reserves memory for the most that a pass may have.
 constexpr int most_tokens_per_pass = 128;
 
 Context::Setup setup_of(const Model& model, const Context::Options& options, const HeadTarget& target) {
@@ -44,7 +44,7 @@ BlockContext::BlockContext(const std::shared_ptr<const Model>& model, std::share
   llama_set_causal_attn(get(), file_.is_causal);
 }
 
-// With M-RoPE a row has four positions, of which text uses the first three.
+// With M-RoPE a row has four positions; text uses the first three.
 void BlockContext::read(const std::vector<Rows>& inputs, const float* rows) {
   int num_rows = 0;
   for (const Rows& input : inputs) num_rows += input.count;
@@ -88,7 +88,8 @@ void BlockContext::remember_lengths() {
   for (int slot = 0; slot < options().num_slots; ++slot) before_.push_back(length(slot));
 }
 
-// To its length before the running pass, also if it is empty and begins behind the text's first token.
+// Restores the slot's length before the running pass, even if the slot was empty and begins after the text's first
+// token.
 void BlockContext::put_back(int slot) {
   const int before = before_[idx(slot)];
   if (before > first(slot)) truncate(slot, before);

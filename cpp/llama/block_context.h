@@ -16,11 +16,11 @@ namespace specdec {
 
 class BlockContext final : public Context, public BlockLayers {
  public:
-  // model: a loaded drafter; file: its metadata. The target must outlive it.
+  // model: a loaded drafter. file: its metadata. The target must outlive the context.
   BlockContext(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options,
                const HeadTarget& target, const BlockFile& file);
 
-  // For sequences as long as the target's, with cells and rows for the blocks.
+  // Options for sequences as long as the target's, with cells and rows for the blocks.
   static Options options_for(const HeadTarget& target, const Options& target_options, const BlockFile& file);
   static int most_places(const BlockFile& file);
 

@@ -86,7 +86,7 @@ void BlockRows::finish(Token before, float* logits) const {
   if (w1_ != nullptr && before < w1_->ne[1]) add_bias(before, logits);
   if (scale_ != 0.0f) std::transform(logits, logits + vocabulary_size_, logits, [&](float x) { return x * scale_; });
   if (!(cap_ > 0.0f)) return;
-  const float least = cap_ / 8;  // below, the cap changes less than half a percent
+  const float least = cap_ / 8;  // below this, the cap changes logits by less than half a percent
   for (std::int64_t i = 0; i < vocabulary_size_; ++i) {
     if (logits[i] > least) logits[i] = cap_ * std::tanh(logits[i] / cap_);
   }

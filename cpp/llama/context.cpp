@@ -23,7 +23,7 @@
 namespace specdec {
 namespace {
 
-// Bytes of caches and rows, with this many snapshots of recurrent layers per slot.
+// Bytes of caches and rows with this many snapshots of recurrent layers per slot.
 std::uint64_t needed_memory(const Model& model, const Context::Options& options, const Context::Setup& setup,
                             int num_snapshots) {
   const std::uint64_t states =
@@ -33,25 +33,25 @@ std::uint64_t needed_memory(const Model& model, const Context::Options& options,
   return setup.cache_bytes + (setup.is_recurrent ? model.cache_shape().state_bytes(states) : 0) + rows * sizeof(float);
 }
 
-// Those of one pass.
+// Enough to roll back one pass.
 int wanted_snapshots(const Context::Options& options) {
-  if (options.width > 0) return options.width - 1;  // padding is taken back, too
+  if (options.width > 0) return options.width - 1;  // padding is also taken back
   return std::max(0, std::min(options.num_snapshots, options.batch_size - 2));
 }
 
 int tokens_per_pass(const Context::Options& options) {
   if (options.width == 0) return options.batch_size;
-  // llama.cpp wants room for one token more than those that snapshots take back.
+  // llama.cpp needs room for one token more than snapshots can take back.
   return std::max(options.width + 1, FixedWidth::of(options.width, options.batch_size, true).prompt_width);
 }
 
-// Cells of a slot, with those behind its tokens that padding needs.
+// Cells of a slot, including those that padding needs after its tokens.
 int cells_per_slot(const Context::Options& options) {
   const FixedWidth shape;
   return options.context_length + (options.width > 0 ? std::max(options.width, shape.rest_width) : 0);
 }
 
-// Half of what is available at most: without snapshots a rollback only takes longer.
+// Snapshots may take at most half of the available memory: without them, rolling back only takes longer.
 bool can_afford_snapshots(const Model& model, const Context::Options& options, const Context::Setup& setup) {
   const std::uint64_t available = available_memory();
   return available == 0 || needed_memory(model, options, setup, wanted_snapshots(options)) < available / 2;
@@ -89,7 +89,7 @@ void check_kv_type(const Model& model, KvType type) {
 
 }  // namespace
 
-// llama.cpp rounds the cells of a slot up.
+// llama.cpp rounds up the cells of a slot.
 std::uint64_t num_cells(const Context::Options& options) {
   return static_cast<std::uint64_t>((cells_per_slot(options) + 255) / 256 * 256) *
          static_cast<std::uint64_t>(options.num_slots);
@@ -104,7 +104,7 @@ ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
   const std::string problem =
       "cannot start " + std::to_string(num_threads) + " threads: the system has a limit; ask for fewer";
   try {
-    const AbortsAsErrors guard;  // of those that it has started, which sleep from then on, nothing is freed
+    const AbortsAsErrors guard;  // threads already started are not freed; they sleep from then on
     pool_.reset(ggml_threadpool_new(&params));
   } catch (const std::runtime_error&) {
     throw Error(problem);
@@ -146,8 +146,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   if (setup.is_recurrent && can_afford_snapshots(*model_, options_, setup)) {
     params.n_rs_seq = static_cast<std::uint32_t>(wanted_snapshots(options_));
   }
-  params.flash_attn_type =
-      LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; attention without it is not
   params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
   params.swa_full = true;  // sliding windows keep all cells, for rollbacks
   params.no_perf = true;
@@ -181,7 +180,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   if (options_.width > 0) choose_shape();
 }
 
-// Without snapshots a recurrent state takes nothing back, so that it cannot read padding.
+// Without snapshots a recurrent state cannot take tokens back, so it must not read padding.
 void Context::choose_shape() {
   const bool can_pad_rows = !recurrent_ || static_cast<int>(llama_n_rs_seq(context_.get())) >= options_.width - 1;
   shape_ = FixedWidth::of(can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
@@ -233,7 +232,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-// Tokens behind the prompt, and those whose rows are asked for, in passes of one width.
+// Cuts prompt tokens into prompt pieces; tokens after the prompt, and tokens whose rows are wanted, into passes of one
+// width.
 std::vector<FixedWidth::Piece> Context::pieces_of(const PassInput& input) const {
   const int begin = next_position(input.slot), end = begin + input.num_tokens;
   const int prompt = input.num_rows > 0 ? begin : std::clamp(prompts_[idx(input.slot)], begin, end);
@@ -292,7 +292,7 @@ void Context::read_piece(const PassInput& input, const FixedWidth::Piece& piece)
   after_piece();
 }
 
-// llama.cpp goes back once in a pass: to what is asked for last.
+// llama.cpp can go back only once after a pass, so padding is dropped when the final length is known.
 void Context::drop_padding(int slot) const {
   int& padding = padding_[idx(slot)];
   if (padding == 0) return;
@@ -322,7 +322,8 @@ void Context::run_pass(const llama_batch& batch, bool wants_logits) {
   }
 }
 
-// The status of one of llama.cpp's functions that run the model. Throws ModelError for a failed assertion.
+// Calls one of llama.cpp's functions that run the model and returns its status. Throws ModelError for a failed
+// assertion.
 template <class Pass>
 int Context::run_guarded(Pass pass) {
   try {
@@ -344,7 +345,7 @@ void Context::try_pass(const llama_batch& batch, bool wants_logits) {
   const int status = run_guarded([&] {
     const int result = llama_decode(context_.get(), batch);
     if (result == 0 && wants_logits) logits_ = llama_get_logits(context_.get());
-    llama_synchronize(context_.get());  // what a device reports at the end of the pass belongs to it
+    llama_synchronize(context_.get());  // errors that a device reports at the end of a pass belong to that pass
     return result;
   });
   check_pass(status, pass_size_);
@@ -366,7 +367,7 @@ void Context::encode(const llama_batch& rows) {
   check_pass(run_guarded([&] { return llama_encode(context_.get(), rows); }), rows.n_tokens);
 }
 
-// Back to lengths_before_, or less.
+// Returns the slots to lengths_before_, or less.
 void Context::undo_pass() {
   for (int slot = 0; slot < options_.num_slots; ++slot) {
     int& cached = lengths_[idx(slot)];
@@ -393,15 +394,16 @@ void Context::add_padding(int slot, int count) {
   for (int i = 0; i < count; ++i) add(0, slot, next_position(slot), false);
 }
 
-// A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
+// A draft may have fewer ids than its target; it reads id 0 instead of an id that it lacks.
 void Context::add(Token token, int slot, int position, bool makes_row) {
   batch_->add(token < vocabulary_size_ ? token : 0, position, slot, makes_row || makes_all_rows_);
   ++lengths_[idx(slot)];
 }
 
 // llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several
-// adjacent slots, and the rest goes into further passes. Padding makes it one pass with more tokens. The choice assumes
-// that a pass costs reading the weights, about as much as computing 8 tokens, plus its tokens.
+// adjacent slots, and the rest goes into further passes. Padding turns this into one pass with more tokens. The choice
+// assumes that a pass costs as much as reading the weights, which takes as long as computing about 8 tokens, plus its
+// tokens.
 bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   constexpr int cost_of_weights = 8;
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
@@ -440,7 +442,7 @@ void Context::truncate(int slot, int new_length) {
   int kept = new_length - offset(slot);
   const int read = next_position(slot) + padding_[idx(slot)];
   padding_[idx(slot)] = 0;
-  // Without a memory it is an encoder, which reads a text in one pass.
+  // A context without a memory is an encoder, which reads a text in one pass.
   if (recurrent_) kept = recurrent_->truncate(slot, read, kept);
   else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
   if (kept > 0) cached = offset(slot) + kept;
@@ -454,15 +456,15 @@ void Context::start_at(int slot, int position) {
   whole_pieces_[idx(slot)] = padding_[idx(slot)] = 0;
 }
 
-// The other cells move to the beginning: which block of attention's sums a token is in must depend on its position
-// alone. They keep their positions, which are relative in all but few models, so that nothing is rounded again.
+// The other cells move to the beginning, because the block of attention's sums that a token belongs to must depend only
+// on its position. They keep their positions, which are relative in nearly all models, so nothing is rounded again.
 bool Context::drop_before(int slot, int position) {
   if (position <= first(slot)) return true;
   if (position >= length(slot)) {
     start_at(slot, length(slot));
     return true;
   }
-  if (is_recurrent_only(model_->architecture())) {  // its state does not grow
+  if (is_recurrent_only(model_->architecture())) {  // the state does not grow
     firsts_[idx(slot)] = position;
     return true;
   }
@@ -492,7 +494,7 @@ void Context::copy(int from, int to) {
   drop_padding(from);
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
     if (!put_state(to, state(from))) return start_at(to, 0);
-  } else {  // at once: llama.cpp copies cells ahead of the next pass, before which a state may be read or written
+  } else {  // at once: llama.cpp would copy cells only before the next pass, and a state may be read or written earlier
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
     context_->memory_update(false);
   }
@@ -510,7 +512,7 @@ std::string Context::state(int slot) const {
   return bytes;
 }
 
-// Fills an empty slot. False: the bytes do not suit it, and the slot holds anything.
+// Fills an empty slot. Returns false if the bytes do not fit; the slot's contents are then undefined.
 bool Context::put_state(int slot, const std::string& state) {
   bool is_put = false;
   try {
@@ -558,8 +560,8 @@ bool Context::restore_cache(int slot, const std::string& state, int length) {
   return true;
 }
 
-// Called between the operations of a pass. The caller's check may take microseconds, so in short passes it is called
-// only now and then; in those of a long prompt one operation can take most of a second.
+// Called between the operations of a pass. The caller's check may take microseconds, so short passes call it only now
+// and then; in passes over a long prompt, one operation can take most of a second.
 bool Context::ask_cancelled() {
   constexpr int short_pass = 64;
   const bool is_due = ++nodes_computed_ % 16 == 0 || pass_size_ > short_pass;

@@ -51,33 +51,34 @@ class Context : public WindowedModel {
     int batch_size = 512;       // tokens per pass
     int max_rows = 64;          // rows of logits per pass
     KvType kv_type = KvType::f16;
-    // Of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it.
+    // Snapshots of recurrent layers, to roll back as many tokens; fewer if memory or the architecture forbids it.
     int num_snapshots = 0;
-    // Of passes (fixed_width.h), for models on devices whose kernels are not batch-invariant; 0: passes are as narrow
-    // as they can be.
+    // The width of passes (fixed_width.h), for models on devices whose kernels are not batch-invariant; 0: passes are
+    // as narrow as they can be.
     int width = 0;
   };
 
-  // What of a model a context runs, and what llama.cpp needs for it.
+  // Which part of a model a context runs, and what llama.cpp needs for that.
   struct Setup {
     std::uint64_t cache_bytes;  // of keys and values
     bool is_recurrent;          // some layers have a state that cannot be truncated
-    int max_made_rows;          // of logits, in a pass
+    int max_made_rows;          // of logits in a pass
     bool runs_prediction_layers = false;
-    bool makes_embeddings = false;  // of every token of a pass that has rows; then it may lack a cache
+    bool makes_embeddings = false;  // for every token of a pass with rows; such a model may lack a cache
     const Context* target =
-        nullptr;  // whose embeddings, output matrix, keys and values stand in for those that the file lacks
-    // ggml asks it about every tensor before a pass computes it, and shows it those that it wants.
+        nullptr;  // its embeddings, output matrix, keys and values replace those that the file lacks
+    // ggml calls this for every tensor before a pass computes it (ask), and again, after computing it, for those that
+    // it wants.
     bool (*watch)(ggml_tensor* tensor, bool ask, void* watcher) = nullptr;
     void* watcher = nullptr;
   };
 
-  // Throws ModelError if the cache does not fit into memory or its type does not suit the model.
+  // Throws ModelError if the cache does not fit into memory or the model does not support its type.
   Context(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options);
   ~Context() override;
 
   int vocabulary_size() const override { return vocabulary_size_; }
-  // A window moves on without end.
+  // A window can move on without end.
   int context_length() const override { return options_.holds_window ? INT_MAX : options_.context_length; }
   int end(int slot) const override { return first(slot) + options_.context_length; }
   int batch_size() const override { return options_.batch_size; }
@@ -87,10 +88,10 @@ class Context : public WindowedModel {
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
-  // 0: as narrow as they can be. Less than asked for where recurrent layers cannot take tokens back.
+  // 0: passes are as narrow as they can be. Less than asked for if recurrent layers cannot take tokens back.
   int width() const { return shape_ ? shape_->width : 0; }
   int length(int slot) const override { return lengths_[idx(slot)]; }
-  // With passes of one width, what was read of a prompt is dropped in whole pieces.
+  // With passes of one width, prompts are dropped in whole pieces.
   void truncate(int slot, int length) override;
   int reusable(int slot, int length) const override;
   int prompt_piece() const override { return shape_ ? shape_->prompt_width : 1; }
@@ -102,42 +103,43 @@ class Context : public WindowedModel {
   void start_at(int slot, int position) override;
   bool drop_before(int slot, int position) override;
 
-  // The cache of a slot as bytes, in llama.cpp's format, and back. restore(): `length` is the number of tokens in it;
-  // false, with an empty cache, where the bytes do not suit this context. They must be those of state(): llama.cpp
-  // checks little.
+  // The cache of a slot as bytes in llama.cpp's format, and back. restore(): `length` is the number of tokens in the
+  // state; returns false and empties the slot if the bytes do not fit this context. The bytes must come from state():
+  // llama.cpp checks little.
   virtual std::string state(int slot) const;
   virtual bool restore(int slot, const std::string& state, int length);
 
   bool has_recurrent_layers() const { return recurrent_.has_value(); }
-  // There was no memory for num_snapshots, which the architecture has.
+  // There was no memory for num_snapshots, although the architecture supports them.
   bool lacks_snapshots() const { return lacks_snapshots_; }
 
-  // Called regularly while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
+  // The check is called regularly while a pass runs, on the thread that called decode(); if it returns true, the pass
+  // throws Cancelled.
   void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
 
  protected:
   Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
           const Setup& setup);
-  static Setup whole_model_setup(const Model& model, const Options& options);  // of a whole model
+  static Setup whole_model_setup(const Model& model, const Options& options);
 
-  // Adds to the batch of the running pass.
+  // Adds the input to the batch of the running pass.
   virtual void add_input(const PassInput& input);
   virtual void add_padding(int slot, int count);  // tokens that are removed from the cache after the pass
   virtual bool can_pad() const { return !recurrent_; }
   virtual void before_pass() {}  // the batch is complete
-  virtual void after_piece() {}  // of an input that is read in several passes
+  virtual void after_piece() {}  // after each piece of an input that is read in several passes
   bool reads_in_pieces() const { return shape_.has_value(); }
   void add(Token token, int slot, int position, bool makes_row);
   void skip(int slot) { ++lengths_[idx(slot)]; }  // counts a token that is not read
 
   virtual int first_position() const { return 0; }  // of a slot's cells
   int num_held(int slot) const { return length(slot) - first(slot); }
-  // llama.cpp's position of the token that the slot reads next. Where a window is read from the beginning, it is 0.
+  // llama.cpp's position of the token that the slot reads next; 0 when reading of a window begins.
   int next_position(int slot) const { return length(slot) - offset(slot); }
 
   void encode(const llama_batch& rows);  // a pass of llama.cpp's encoder
-  // A pass over a batch of the caller's, who counts its tokens by skip() in between. If it throws, the slots hold what
-  // they held at begin_pass().
+  // Bracket a pass over the caller's own batch; the caller counts its tokens with skip() in between. If the pass
+  // throws, the slots hold what they held at begin_pass().
   void begin_pass();
   void run_pass(const llama_batch& batch, bool wants_logits);
 
@@ -172,7 +174,7 @@ class Context : public WindowedModel {
   Options options_;
   int vocabulary_size_;
   std::unique_ptr<llama_context, Free> context_;
-  mutable std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
+  mutable std::optional<RecurrentState> recurrent_;  // for models with recurrent layers
   bool lacks_snapshots_ = false;
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;         // [num_slots] tokens of the text up to the last one in the cache
@@ -181,12 +183,11 @@ class Context : public WindowedModel {
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> left_;            // scratch of worth_padding()
   std::optional<FixedWidth> shape_;
-  std::vector<int> prompts_;       // by slot: tokens of the prompt, which are read in its pieces
-  std::vector<int> whole_pieces_;  // by slot: tokens that were read in whole pieces of a prompt
-  mutable std::vector<int>
-      padding_;                  // by slot: tokens behind those of the last piece that the recurrent state has read
-  bool makes_all_rows_ = false;  // in the running pass, also of padding
-  std::vector<float> rows_;      // of the last pass, if it was more than one
+  std::vector<int> prompts_;          // by slot: tokens of the prompt, which are read in prompt pieces
+  std::vector<int> whole_pieces_;     // by slot: tokens that were read in whole prompt pieces
+  mutable std::vector<int> padding_;  // by slot: tokens after the last piece's own that the recurrent state has read
+  bool makes_all_rows_ = false;       // in the running pass, also for padding
+  std::vector<float> rows_;           // of the last decode(), if it took more than one pass
   const float* logits_ = nullptr;
   int pass_size_ = 0;
   std::function<bool()> cancelled_;

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* backends[] = {"cuda", "vulkan", "metal"};
 
 // The prefix P of P/bin/specdec and of P/lib/python3.11/site-packages/specdec_native/_core.so; empty if the file is not
-// installed. Other folders above a file may be anybody's (/tmp).
+// installed. Other folders above a file may belong to anybody (/tmp).
 fs::path prefix_of(const fs::path& file) {
   const fs::path folder = file.parent_path();
   fs::path parent = folder.parent_path();
@@ -56,13 +56,13 @@ fs::path file_of(const std::string& backend) {
   return {};
 }
 
-// In a module no other thread waits for the one that fails.
+// In a module, no other thread waits for the one that fails.
 void on_module_abort(const char* message) {
   if (AbortsAsErrors::exists()) throw std::runtime_error(message);
   print_abort(message);
 }
 
-// It stays loaded: drivers do not expect to be unloaded.
+// The module stays loaded: drivers do not expect to be unloaded.
 ggml_backend_reg_t open_module(const fs::path& file) {
   void* const library = open_library(file.u8string().c_str());
   if (library == nullptr) throw std::runtime_error("the system cannot load it: " + library_problem());

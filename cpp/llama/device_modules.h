@@ -1,5 +1,5 @@
-// ggml's device backends (Vulkan, CUDA, Metal), each a module in a file of its own, which is loaded when a device is
-// asked for. Without the file, or where it cannot run, everything else works.
+// ggml's device backends (Vulkan, CUDA, Metal). Each is a module in a file of its own, loaded when a device is asked
+// for. If the file is missing or cannot run, everything else still works.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace specdec {
 
 struct DeviceModules {
   std::vector<ggml_backend_device*> devices;  // owned by the modules, for the life of the process
-  std::vector<std::string> problems;          // of files that could not be used, a sentence each
+  std::vector<std::string> problems;          // a sentence for each file that could not be used
 };
 
-// Loads the modules that are next to the program or the Python extension, in lib/specdec of the prefix where these are
-// installed, or in the folder that the environment variable SPECDEC_DEVICE_MODULES names; once.
+// Loads, once, the modules next to the program or the Python extension, in lib/specdec of the prefix where these are
+// installed, or in the folder that the environment variable SPECDEC_DEVICE_MODULES names.
 const DeviceModules& device_modules();
 
 }  // namespace specdec

@@ -16,8 +16,8 @@ std::string metadata(const Model& model, const std::string& key) {
   return llama_model_meta_val_str(model.get(), name.c_str(), value, sizeof value) < 0 ? "" : value;
 }
 
-// llama.cpp makes logits of every token that it gives a row of, in 64 MiB at most here. Without causal attention all
-// tokens of a text are in one pass.
+// llama.cpp also computes logits for every token with a row; they take at most 64 MiB here. Without causal attention
+// all tokens of a text must be in one pass.
 int pass_tokens(const Model& model, int length) {
   constexpr int bytes = 64 << 20;
   if (model.is_encoder() || metadata(model, "attention.causal") == "false") return length;

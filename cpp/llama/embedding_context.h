@@ -1,4 +1,4 @@
-// Embeddings of texts: the rows after a model's last norm, pooled to one row, for decoders and encoders.
+// Embeddings of texts from decoders and encoders: the rows after the model's last norm, pooled to one row.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@ namespace specdec {
 
 enum class Pooling { mean, first, last, rank };
 
-// As the file says ("<architecture>.pooling_type"); mean if it does not say, as generative models do not.
+// From the file ("<architecture>.pooling_type"); mean if the file does not say, as with generative models.
 Pooling pooling_of(const Model& model);
 const char* name(Pooling pooling);
 
 class EmbeddingContext final : public Context {
  public:
-  // For texts of up to `length` tokens. It has a cache of its own. Throws ModelError as Context, and for models that
+  // For texts of up to `length` tokens, with a cache of its own. Throws ModelError like Context, and for models that
   // rank.
   EmbeddingContext(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, int length);
 
@@ -31,7 +31,7 @@ class EmbeddingContext final : public Context {
   const int width_;
 };
 
-// The place of a target in the engine, for an encoder: nothing is decoded in it.
+// Takes the place of a target in the engine when the model is an encoder; it decodes nothing.
 class UnreadContext final : public Context {
  public:
   UnreadContext(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options);

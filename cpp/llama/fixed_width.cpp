@@ -11,7 +11,8 @@ int round_up(int number, int step) { return (number + step - 1) / step * step; }
 
 int FixedWidth::num_cells(const Piece& piece) { return round_up(piece.begin + piece.width, cell_step); }
 
-// A pass that begins at p has round_up(p + width, cell_step) cells, the same for all p up to the multiple less width.
+// A pass that begins at p has round_up(p + width, cell_step) cells: the same number for all p up to that multiple minus
+// width.
 std::vector<FixedWidth::Piece> FixedWidth::pieces(int begin, int end) const {
   std::vector<Piece> result;
   while (begin < end) {

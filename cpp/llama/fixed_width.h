@@ -1,9 +1,9 @@
-// How tokens are cut into passes on devices whose kernels are not batch-invariant, so that what a pass computes for a
-// token is a function of the text alone (docs/losslessness.md).
+// Cuts tokens into passes on devices whose kernels are not batch-invariant, so that what a pass computes for a token
+// depends only on the text (docs/losslessness.md).
 //
-// There, the bits of a row depend on the shape of its pass: its width and the number of cells that attention runs over,
-// which llama.cpp rounds up to multiples of 256. They do not depend on the other tokens. So a pass has one of few
-// widths, filled up with tokens behind its own, and both numbers are functions of a token's position:
+// On such devices the bits of a row depend on the shape of its pass (its width, and the number of cells that attention
+// runs over, which llama.cpp rounds up to multiples of 256), but not on the other tokens. So passes have one of a few
+// widths, padded with tokens after their own, and both numbers are functions of a token's position:
 // - tokens of the prompt are read in pieces that begin at multiples of their width;
 // - a pass over later tokens takes none past a boundary, where the cells of a full pass would be rounded up to more.
 #pragma once
@@ -15,25 +15,26 @@ namespace specdec {
 struct FixedWidth {
   static constexpr int cell_step = 256;
 
-  int width = 8;                 // of passes over tokens that are not read as a prompt
-  int prompt_width = cell_step;  // divides cell_step: more would be read again where prompts share a prefix
-  int rest_width = 32;           // of what a prompt has besides whole pieces; divides prompt_width
-  bool pads_prompts = true;      // the last piece of a prompt is filled up, too; otherwise read in passes of `width`
+  int width = 8;                 // of passes over tokens after the prompt
+  int prompt_width = cell_step;  // divides cell_step; wider passes would read more again when prompts share a prefix
+  int rest_width = 32;           // for the rest of a prompt after its whole pieces; divides prompt_width
+  bool pads_prompts = true;      // the last piece of a prompt is also padded; otherwise it is read in passes of `width`
 
   struct Piece {
     int begin, count;  // tokens, by position
-    int width;         // of the pass: count, and filled up
+    int width;         // of the pass: count, plus padding
   };
   // Tokens begin .. end - 1. Prompts begin at a multiple of prompt_width.
   std::vector<Piece> pieces(int begin, int end) const;
   std::vector<Piece> prompt_pieces(int begin, int end) const;
 
-  // Cells that attention runs over, in a pass of this piece; unlimited by the size of the cache.
+  // Cells that attention runs over in this piece's pass, not limited by the size of the cache.
   static int num_cells(const Piece& piece);
-  // How much of a prefix is as if it had been read from the beginning of another prompt; so much was read in pieces.
+  // How much of a prefix of `length` tokens that were read in pieces has the same bits as the beginning of another
+  // prompt.
   int reusable(int length) const { return length / prompt_width * prompt_width; }
 
-  // With the widest prompt pieces that a pass of batch_size tokens allows.
+  // Uses the widest prompt pieces that a pass of batch_size tokens allows.
   static FixedWidth of(int width, int batch_size, bool pads_prompts);
 };
 

@@ -19,8 +19,8 @@
 namespace specdec {
 namespace {
 
-// EAGLE-3 heads are trained to read the tokens after the first, each with the target's row of the one before it. So the
-// first is in the cache only while it is the last.
+// EAGLE-3 heads are trained to read the tokens after the first one, each with the target's row of the token before it.
+// So the first token is in the cache only while it is the last.
 class Eagle3 final : public HeadContext {
  public:
   Eagle3(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -29,7 +29,7 @@ class Eagle3 final : public HeadContext {
 
   int target_row_size() const override { return target_row_size_; }
 
-  // By llama.cpp's encoder.
+  // Runs llama.cpp's encoder.
   const float* fuse(const float* target_rows, int count) override {
     wants_output_.assign(idx(count), 1);
     llama_batch rows = {};
@@ -55,8 +55,8 @@ class Eagle3 final : public HeadContext {
   std::vector<std::int8_t> wants_output_;  // scratch of fuse()
 };
 
-// Gemma 4's. It attends to the target's cache and keeps nothing of what it reads, so only the last token counts; all of
-// its drafts have the position of the token that the target reads next.
+// Gemma 4's assistants. They attend to the target's cache and keep nothing of what they read, so only the last token
+// counts; all drafts have the position of the token that the target reads next.
 class Assistant final : public HeadContext {
  public:
   Assistant(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -89,7 +89,7 @@ HeadTarget::HeadTarget(const std::shared_ptr<const Model>& model, std::shared_pt
   ask_for_rows();
 }
 
-// The output of the last layer of all: where a head reads it as such, not as the input of what follows.
+// Whether `layer` stands for the output of the last layer, which some heads read, rather than for a layer's input.
 bool HeadTarget::is_output(int layer) const {
   return rows_.has_output_row && layer == llama_model_n_layer(model().get());
 }
@@ -113,7 +113,7 @@ void HeadTarget::ask_for_rows() {
   }
   if (layers.empty()) return;
   if (!gives_rows()) watch_rows();
-  // If the graph lacks them, llama.cpp returns memory that nothing wrote.
+  // If the graph has no such rows, llama.cpp returns uninitialised memory.
   if (wants_output && get()->get_gf_res_reserve()->get_h_nextn() == nullptr) reject_layers();
 }
 
@@ -127,8 +127,8 @@ bool HeadTarget::gives_rows() {
   }
 }
 
-// Most graphs compute a layer's input as a tensor named "l_out", of the layer before. The order of tokens in graphs of
-// recurrent layers is llama.cpp's own.
+// Most graphs compute a layer's input as the previous layer's tensor "l_out". Graphs with recurrent layers use a token
+// order of llama.cpp's own.
 void HeadTarget::watch_rows() {
   if (has_recurrent_layers()) reject_layers();
   for (const int layer : rows_.layers) {
@@ -167,10 +167,10 @@ bool HeadTarget::watch(ggml_tensor* tensor, bool ask) {
     ggml_backend_tensor_get(tensor, found->rows.data() + idx(place) * width, idx(i) * tensor->nb[1],
                             width * sizeof(float));
   }
-  return true;  // and goes on
+  return true;  // continue the pass
 }
 
-// llama.cpp takes an equal number of tokens of adjacent slots at a time (Context::worth_padding).
+// llama.cpp takes an equal number of tokens from each of several adjacent slots at a time (Context::worth_padding).
 void HeadTarget::order_batch() {
   struct Part {
     int slot, begin, end;
@@ -285,7 +285,7 @@ HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<Thr
       wants_last_rows_(this->model().head_rows_need_logits()),
       read_rows_(idx(options.batch_size) * idx(hidden_size_)) {
   batch().read_rows(read_rows_.data());
-  llama_set_embeddings_nextn(get(), true, wants_last_rows_);  // of every token, or of those with logits
+  llama_set_embeddings_nextn(get(), true, wants_last_rows_);  // for every token, or for those with logits
 }
 
 void HeadContext::decode_with(const std::vector<PassInput>& inputs, const float* rows) {
@@ -318,7 +318,7 @@ void HeadContext::add_padding(int slot, int count) {
   for (int i = 0; i < count; ++i) add(0, slot, wants_all_rows_, nullptr);
 }
 
-// row: that is read with the token; null: zeros.
+// row: read with the token; null: zeros.
 void HeadContext::add(Token token, int slot, bool makes_row, const float* row) {
   const auto to = read_rows_.begin() + static_cast<std::ptrdiff_t>(batch().size()) * hidden_size_;
   if (row == nullptr) std::fill_n(to, hidden_size_, 0.0f);

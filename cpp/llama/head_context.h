@@ -1,4 +1,4 @@
-// Contexts that read or give hidden rows: the target of a drafting head, and the head's layers.
+// Contexts that provide or read hidden rows: the target of a drafting head, and the head's layers.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ namespace specdec {
 class HeadTarget final : public Context, public HiddenRowModel {
  public:
   struct Rows {
-    std::vector<int>
-        layers;  // rows are the inputs of these layers, one after the other; empty: the output of the last layer
-    bool has_output_row = true;  // the number of layers means the model's hidden row, as EAGLE-3 heads read it
+    std::vector<int> layers;  // a row is the concatenated inputs of these layers; empty: the output of the last layer
+    bool has_output_row = true;  // the number of layers stands for the model's hidden row, as EAGLE-3 heads read it
   };
-  // Throws ModelError as Context, and if neither llama.cpp gives the rows of the architecture nor can they be watched.
+  // Throws ModelError like Context, and if llama.cpp does not provide the architecture's rows and they cannot be
+  // watched.
   HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options,
              Rows rows);
 
@@ -28,10 +28,10 @@ class HeadTarget final : public Context, public HiddenRowModel {
   const float* hidden_row(int token) const override;
 
  private:
-  // A layer whose input llama.cpp's graph computes but does not give: it is read while a pass runs.
+  // A layer whose input llama.cpp's graph computes but does not return: we read it while a pass runs.
   struct Watched {
     int layer;
-    std::string name;         // of the tensor: the output of the layer before
+    std::string name;         // the tensor's: the output of the previous layer
     int num_read = 0;         // tokens of the running pass
     std::vector<float> rows;  // [tokens of the batch][width]
   };
@@ -56,14 +56,15 @@ class HeadTarget final : public Context, public HiddenRowModel {
   int hidden_size_;
   std::vector<int> places_;       // in the last pass's batch, of the inputs' tokens
   std::vector<Watched> watched_;  // ascending layers
-  std::vector<int> order_;        // of the running pass if rows are watched: places in the order that they are computed
-  std::vector<float> collected_;  // if they come from chosen layers or several passes: [tokens][hidden_size_]
+  std::vector<int> order_;        // of the running pass if rows are watched: places in the order in which they are
+                                  // computed
+  std::vector<float> collected_;  // rows that come from chosen layers or several passes: [tokens][hidden_size_]
 };
 
 class HeadContext : public Context, public HeadLayers {
  public:
-  // The loaded head of a model: in the target's file, or in one of its own. It runs one layer. The target
-  // must outlive it.
+  // A context for one layer of a model's loaded head, which is in the target's file or in its own. The target must
+  // outlive it.
   static std::unique_ptr<HeadContext> create(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
                                              const Options& options, const HeadTarget& target, int layer = 0);
 
@@ -72,17 +73,17 @@ class HeadContext : public Context, public HeadLayers {
   const float* logits(int row) const override;
   int hidden_size() const override { return hidden_size_; }
   const float* hidden_row(
-      int token) const override;  // of some heads (OwnHeadInfo::rows_need_logits) the last of an input only
+      int token) const override;  // for some heads (OwnHeadInfo::rows_need_logits) only the last token of an input
 
  protected:
   HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
               const Setup& setup);
 
   void add_input(const PassInput& input) override;
-  // Whether an input's token is read; otherwise only its place is counted.
+  // Whether a token of an input is read; otherwise only its place is counted.
   virtual bool reads(const PassInput& /*input*/, int /*index*/) const { return true; }
   virtual int position(int slot) const { return length(slot); }
-  // Whether llama.cpp makes logits of every token of a pass that makes any.
+  // Whether llama.cpp computes logits for every token of a pass that computes any.
   virtual bool makes_rows_together() const { return false; }
 
  private:
@@ -90,13 +91,14 @@ class HeadContext : public Context, public HeadLayers {
   void add(Token token, int slot, bool makes_row, const float* hidden);
 
   int hidden_size_;
-  bool wants_last_rows_;             // logits of the last token of every input, which has no hidden row without
+  bool wants_last_rows_;             // computes logits for the last token of every input, which otherwise has no hidden
+                                     // row
   std::vector<float> read_rows_;     // of the running pass: [batch_size()][hidden_size_]
   const float* next_row_ = nullptr;  // of the inputs' tokens; null: zeros
   bool wants_all_rows_ = false;
   std::vector<int> places_;  // in the last pass's batch, of the inputs' tokens; -1: not read
-  std::vector<int> rows_;    // of logits, among those that llama.cpp makes in the last pass
-  int num_made_rows_ = 0;    // by llama.cpp in the last pass
+  std::vector<int> rows_;    // rows of logits among those that llama.cpp computed in the last pass
+  int num_made_rows_ = 0;    // rows that llama.cpp computed in the last pass
 };
 
 }  // namespace specdec

@@ -13,13 +13,13 @@ struct Output {
   std::vector<ggml_tensor**> of_head;  // where the graphs of the head's layers look first
 };
 
-// llama.cpp's graphs on other devices keep what they need in `extra`.
+// Backends of other devices keep what they need in `extra`.
 bool can_have_signs(const ggml_tensor* matrix) {
   if (matrix == nullptr || matrix->buffer == nullptr || !ggml_backend_buffer_is_host(matrix->buffer)) return false;
   return finds_best_rows(matrix) && (tiles_of(matrix) == nullptr || tiles_of(matrix)->signs == nullptr);
 }
 
-// Those that can have signs; layers may share one.
+// The output matrices that can have signs; layers may share one.
 std::vector<Output> outputs_of(llama_model* head, HeadKind kind, const llama_model* target) {
   const bool uses_targets = kind == HeadKind::eagle3 || kind == HeadKind::block;
   ggml_tensor* const others = uses_targets ? target->output : head->output;
@@ -50,7 +50,7 @@ std::vector<TileCopy> copies_of(const std::vector<Output>& outputs) {
 }  // namespace
 
 struct HeadOutput::Copy {
-  ggml_tensor matrix;  // in the memory of the one that it stands for
+  ggml_tensor matrix;  // in the memory of the matrix that it stands for
   BlockTiles tiles;
 };
 

@@ -1,6 +1,6 @@
-// The output matrices of a drafting head, with copies of their signs: the head finds its logits in two passes
-// (graph/best_rows.h), while the target, whose matrix it mostly is, multiplies all of it. For a large vocabulary that
-// matrix is most of what a head reads.
+// Copies of the signs of a drafting head's output matrices. With them the head finds its logits in two passes
+// (graph/best_rows.h), while the target, which usually owns the matrix, multiplies all of it. For a large vocabulary
+// this matrix is most of what a head reads.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ namespace specdec {
 
 class HeadOutput {
  public:
-  // Bytes that the copy takes; 0: none would help, or there is one. head: a model, of which this kind of head is
-  // loaded, or its file's.
+  // Bytes that the copy takes; 0 if a copy would not help or there is one already. head: the model that holds this kind
+  // of head, or the model of the head's own file.
   static std::uint64_t bytes_of(llama_model* head, HeadKind kind, const llama_model* target);
 
-  // Lives longer than both models. Once the weights have their tiles. Threads, progress and errors: TileMemory.
+  // To be made once the weights have their tiles; must outlive both models. Threads, progress and errors as in
+  // TileMemory.
   HeadOutput(llama_model* head, HeadKind kind, const llama_model* target, int num_threads,
              const std::function<void(double)>& progress);
   ~HeadOutput();

@@ -1,4 +1,4 @@
-// How far the loading of models has come, for those who watch it.
+// Progress of loading models.
 #pragma once
 
 #include <functional>
@@ -7,12 +7,12 @@
 namespace specdec {
 
 struct LoadProgress {
-  std::string step;  // what is being done: "reading target.gguf"
-  double share;      // done of this step, 0 .. 1
+  std::string step;  // the current step: "reading target.gguf"
+  double share;      // the done part of this step, 0 .. 1
 };
 
-// Called often, on the thread that loads, and at the end of each step with share 1; it throws nothing. False: loading
-// ends with Cancelled.
+// Called often on the loading thread, and at the end of each step with share 1. Must not throw. If it returns false,
+// loading throws Cancelled.
 using LoadProgressCallback = std::function<bool(const LoadProgress&)>;
 
 }  // namespace specdec

@@ -33,7 +33,7 @@ std::string metadata(const llama_model* model, const std::string& key) {
   return llama_model_meta_val_str(model, key.c_str(), value, sizeof(value)) < 0 ? std::string() : std::string(value);
 }
 
-// The system may promise memory that it does not have, and kills the process while the weights are read into it.
+// The system may promise memory that it does not have, and kill the process while the weights are read into it.
 void check_memory(const std::vector<GgufFile>& parts) {
   const std::uint64_t needed = total_file_size(parts);
   const std::uint64_t available = available_memory();
@@ -43,7 +43,7 @@ void check_memory(const std::vector<GgufFile>& parts) {
                    " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
 }
 
-// A server may run kernels of any kind, of any version; stock llama.cpp closes the connection at such a type.
+// A server may run any kernels of any version; stock llama.cpp closes the connection when it sees such a type.
 void reject_mxfp6(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
@@ -55,7 +55,7 @@ void reject_mxfp6(const std::vector<GgufFile>& parts) {
   }
 }
 
-// Tells the watcher, and remembers that it wants an end.
+// Reports progress, and remembers whether the caller wants to stop.
 class Watch {
  public:
   Watch(const LoadProgressCallback& callback, const std::string& what, const std::string& path)
@@ -75,12 +75,14 @@ class Watch {
   bool is_cancelled_ = false;
 };
 
-// llama.cpp waits for the disk when it maps a file, without a word about how far it is; where the disk fails, without
-// end (Linux tries a page of MAP_POPULATE again and again).
+// While llama.cpp maps a file, it waits for the disk without reporting progress; if the disk fails, it waits for ever
+// (Linux retries a page of MAP_POPULATE again and again).
 void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& progress) {
   const std::uint64_t available = available_memory();
   for (const GgufFile& part : parts) {
-    if (available != 0 && part.file_size > available) continue;  // what does not stay in memory is read for nothing
+    if (available != 0 && part.file_size > available)
+      continue;  // a file that does not fit into memory would be read
+                 // for nothing
     Watch watch(progress, "reading", part.path);
     File::open(part.path).read_ahead([&](double share) { return watch.tell(share); });
     watch.check();
@@ -111,7 +113,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   } else if (head_kind_ != HeadKind::none) {
     num_head_layers_ = 1;
   }
-  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
+  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all are checked before any is contacted
   cache_shape_ = CacheShape::of(parts.front());
   std::vector<ggml_backend_device*> devices;
   for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
@@ -143,14 +145,14 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   if (!offload_.split.empty()) params.tensor_split = split.data();
   params.load_mtp = head_kind_ == HeadKind::mtp;
   params.use_extra_bufts =
-      false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
+      false;  // llama.cpp's repacked weights round differently for each batch size; ours are in weight_tiles.h
   if (Q8Copy::is_needed(parts, offload_)) {
     copy_ = std::make_unique<Q8Copy>(parts, offload_, options.progress);
   } else if (options.tile_cache != nullptr) {
     tile_cache_ = options.tile_cache;
     files_ = std::make_unique<ModelFiles>(parts);
   }
-  // With kept tiles little of the file is read: the rest would be read for nothing.
+  // With kept tiles little of the file is needed; reading the rest would be a waste.
   const bool is_kept = files_ != nullptr && offload_.num_layers == 0 && tile_cache_->has_tiles_of(*files_);
   if (options.use_mmap && is_kept) params.load_mode = LLAMA_LOAD_MODE_MMAP;
   else if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
@@ -195,7 +197,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   }
 }
 
-// copy(progress) takes these bytes. Returns why it was not done.
+// Runs copy(progress), which takes this many bytes. Returns why it was not run.
 std::string Model::copy_weights(const std::string& what, std::uint64_t bytes, std::uint64_t memory_to_leave,
                                 const LoadProgressCallback& progress,
                                 const std::function<void(const std::function<void(double)>&)>& copy) {

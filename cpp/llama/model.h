@@ -30,35 +30,35 @@ class Model {
     bool use_mmap = true;
     Offload offload;                        // to devices of this machine, and to
     std::vector<std::string> rpc_servers;   // "HOST:PORT", which come first
-    bool with_head = false;                 // loads the drafting head, too, which the file must have (own_head.h)
-    bool is_head = false;                   // the file holds a drafting head and nothing else (head_file.h)
-    LoadProgressCallback progress;          // null: nobody watches
+    bool with_head = false;                 // also loads the drafting head, which the file must have (own_head.h)
+    bool is_head = false;                   // the file holds only a drafting head (head_file.h)
+    LoadProgressCallback progress;          // null: no reports
     std::shared_ptr<TileCache> tile_cache;  // null: none
   };
 
   explicit Model(const std::string& path) : Model(GgufFile::read_parts(path), Options()) {}
-  // parts: of GgufFile::read_parts. Throws ModelError naming the file, the problem and the remedy; Cancelled.
+  // parts: from GgufFile::read_parts. Throws ModelError that names the file, the problem and the remedy; Cancelled.
   Model(const std::vector<GgufFile>& parts, const Options& options);
 
   const std::string& path() const { return path_; }
   llama_model* get() const { return model_.get(); }
   Vocabulary vocabulary() const;
   int trained_context() const;
-  int num_layers() const;  // multi-token prediction layers apart
+  int num_layers() const;  // without multi-token prediction layers
   std::uint64_t num_parameters() const;
-  // Layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
+  // Whether layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
   bool is_on_device() const { return offload_.is_used(); }
   std::string device_names() const;  // "Vulkan0, Vulkan1"
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
-  bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
+  bool has_head() const { return head_kind_ != HeadKind::none; }  // whether a drafting head is loaded
   HeadKind head_kind() const { return head_kind_; }
   int num_head_layers() const { return num_head_layers_; }
   bool head_rows_need_logits() const { return head_rows_need_logits_; }  // OwnHeadInfo
   const BlockRows* block_rows() const { return block_rows_.get(); }      // of a block drafter
   std::string architecture() const;
-  bool is_encoder() const;  // it makes embeddings (EmbeddingContext), but no text
-  // In Jinja; empty: none. for_tools: another one, for conversations with tools.
+  bool is_encoder() const;  // makes embeddings (EmbeddingContext), but no text
+  // A Jinja template; empty: none. for_tools: the separate template for conversations with tools.
   std::string chat_template(bool for_tools = false) const;
   // Bytes of this machine's memory for a KV cache of this many tokens.
   std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
@@ -66,16 +66,16 @@ class Model {
   const CacheShape& cache_shape() const { return cache_shape_; }
   std::uint64_t weight_bytes() const;
 
-  // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless less than memory_to_leave bytes of
-  // memory would be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights.
-  // Not during a pass. Throws Cancelled.
+  // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless this would leave less than
+  // memory_to_leave bytes of memory. Returns a sentence that says why it was not done; empty if it was, or if there are
+  // no such weights. Must not be called during a pass. Throws Cancelled.
   std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave,
                      const LoadProgressCallback& progress = {});
   bool is_repacked() const { return tiles_ != nullptr; }
-  // Makes the HeadOutput of the loaded drafting head, if that helps. The target is in the same file or in another one.
-  // Returns and throws as repack(), which comes first.
+  // Makes the HeadOutput of the loaded drafting head if that helps. The target may be in the same file or in another
+  // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
-  void check_rpc_servers() const;  // throws ModelError once one of them is lost
+  void check_rpc_servers() const;  // throws ModelError once a server is lost
 
  private:
   struct Free {
@@ -94,11 +94,11 @@ class Model {
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::shared_ptr<TileCache> tile_cache_;  // null: none
-  std::unique_ptr<ModelFiles> files_;      // for it
+  std::unique_ptr<ModelFiles> files_;      // for the tile cache
   std::unique_ptr<WeightTiles> tiles_;
   std::unique_ptr<HeadOutput> head_output_;
   std::unique_ptr<BlockRows> block_rows_;
-  std::unique_ptr<Q8Copy> copy_;  // which the model may be mapped from
+  std::unique_ptr<Q8Copy> copy_;  // the model may be mapped from it
   std::unique_ptr<llama_model, Free> model_;
 };
 

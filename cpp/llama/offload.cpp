@@ -14,7 +14,7 @@ int layer_of(const std::string& name) { return name.rfind("blk.", 0) == 0 ? std:
 std::vector<Offload::Override> experts_on_the_cpu(int num_layers) {
   const std::string experts = "\\.ffn_(up|down|gate|gate_up)_(ch|)exps";
   std::vector<Offload::Override> overrides;
-  constexpr int most = 512;  // layers that are told apart: no model has more
+  constexpr int most = 512;  // layers; no model has more
   if (num_layers > most) return {{experts, nullptr}};
   for (int i = 0; i < num_layers; ++i) overrides.push_back({"^blk\\." + std::to_string(i) + experts, nullptr});
   return overrides;

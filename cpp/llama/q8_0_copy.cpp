@@ -12,7 +12,7 @@
 namespace specdec {
 namespace {
 
-// MXFP6 that is to be converted.
+// Whether the tensor is MXFP6 and must be converted.
 bool is_converted(const GgufTensor& tensor, const OffloadedTensors& offloaded) {
   return is_mxfp6(tensor.type) && offloaded.contain(tensor.name);
 }
@@ -28,7 +28,7 @@ void copy(const File& from, std::uint64_t from_offset, GgufWriter& to, std::uint
   }
 }
 
-// Bands of 16 rows lie one after another, those of experts too.
+// Bands of 16 rows lie one after another, also across experts.
 void convert(const File& from, const GgufTensor& tensor, GgufWriter& to, std::uint64_t to_offset) {
   const std::uint64_t columns = tensor.shape[0], bands = tensor.elements() / columns / mxfp6_rows_multiple;
   const std::uint64_t band_bytes = tensor.bytes / bands;

@@ -31,7 +31,7 @@ void RecurrentState::checkpoint(int slot, int length, int pass_tokens) {
   s.checkpoint_length = size == s.checkpoint.size() ? length : 0;
 }
 
-// A pass of n tokens writes the states after the last n of them, of which the last is the current one.
+// A pass of n tokens writes the states after each of the last tokens; the last state is the current one.
 void RecurrentState::end_pass(int slot, int num_tokens) {
   slots_[idx(slot)].can_undo = std::min(num_snapshots_, num_tokens - 1);
 }
@@ -40,7 +40,7 @@ int RecurrentState::truncate(int slot, int cached, int length) {
   Slot& s = slots_[idx(slot)];
   if (length >= cached) return cached;
   const bool can_undo = cached - length <= s.can_undo;
-  s.can_undo = 0;  // llama.cpp goes back once per pass
+  s.can_undo = 0;  // llama.cpp can go back only once per pass
   if (length < s.checkpoint_length) s.checkpoint_length = 0;
   if (can_undo && length > 0 && drop_tokens_from(context_, slot, length)) return length;
   return recover(slot, length);

@@ -1,11 +1,10 @@
 // Rolls back the state of recurrent layers (convolutions, state spaces, linear attention) after rejected drafts.
 //
-// Attention forgets the latest tokens by dropping their cells. A recurrent state is a summary of all tokens so far, so
-// an earlier one must have been kept. Two ways:
+// Attention forgets the latest tokens by dropping their cells. A recurrent state summarises all tokens so far, so an
+// earlier state must have been saved, in one of two ways:
 // - snapshots: for some architectures llama.cpp writes the states after each of the latest tokens of a pass. They take
-// back any
-//   number of these once.
-// - a checkpoint: a copy from before the drafts. What was accepted since then has to be read again.
+//   back any number of these tokens, once.
+// - a checkpoint: a copy from before the drafts. Tokens accepted since then have to be read again.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +20,22 @@ class RecurrentState {
  public:
   RecurrentState(llama_context* context, int num_slots);
 
-  // `length` tokens are in the slot. Keeps the state for truncate(), unless the snapshots of the next pass, of
-  // pass_tokens tokens, suffice. pass_tokens 0: several passes follow.
+  // To be called when `length` tokens are in the slot. Saves the state for truncate(), unless the snapshots of the next
+  // pass (over pass_tokens tokens) suffice. pass_tokens 0: several passes follow.
   void checkpoint(int slot, int length, int pass_tokens);
 
-  // A pass adds tokens to the slot. While it runs, or if it fails, its state is undefined: see recover().
+  // To be called before a pass that adds tokens to the slot. While the pass runs, and if it fails, the slot's state is
+  // undefined; see recover().
   void begin_pass(int slot) { slots_[idx(slot)].can_undo = 0; }
   void end_pass(int slot, int num_tokens);
 
-  // Drops the tokens from `length` on, recurrent state and attention alike. Returns the new length: `length`, or less
-  // if no state of that length was kept.
+  // Drops the tokens from `length` on from recurrent state and attention. Returns the new length: `length`, or less if
+  // no state of that length was saved.
   int truncate(int slot, int cached, int length);
-  // After a failed pass that began with `length` tokens; returns the new length.
+  // To be called after a failed pass that began with `length` tokens; returns the new length.
   int recover(int slot, int length);
 
-  // The slot's cache was replaced.
+  // To be called when the slot's cache was replaced.
   void forget(int slot) { slots_[idx(slot)] = {}; }
 
  private:

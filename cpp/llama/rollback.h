@@ -1,4 +1,4 @@
-// How a model of an architecture goes back after rejected drafts (recurrent_state.h).
+// How models of an architecture roll back rejected drafts (recurrent_state.h).
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ Rollback rollback_of(const std::string& architecture);
 const char* name(Rollback rollback);
 bool is_recurrent_only(const std::string& architecture);  // no layer attends to earlier tokens
 
-// Whether logits have the same bits however tokens are cut into passes (docs/losslessness.md): of architectures with
-// recurrent layers those that are tested. Weights, caches and devices are the caller's concern.
+// Whether logits have the same bits however tokens are cut into passes (docs/losslessness.md). Among architectures with
+// recurrent layers, only the tested ones count. Weights, caches and devices are the caller's concern.
 bool has_same_bits(const std::string& architecture);
 
 }  // namespace specdec

@@ -122,7 +122,9 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
         devices_.push_back(ggml_backend_reg_dev_get(registry, i));
       }
       connection_.reset(ggml_backend_dev_init(devices_.front(), nullptr));
-      for (ggml_backend_device* device : devices_) ggml_backend_dev_buffer_type(device);  // asked for and kept by ggml
+      for (ggml_backend_device* device : devices_)
+        ggml_backend_dev_buffer_type(device);  // ggml asks the server once
+                                               // and keeps the answer
     }
   } catch (const std::runtime_error& error) {
     fail(address, std::string("cannot be used: ") + error.what());
@@ -144,8 +146,8 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
   ggml_set_abort_callback(nullptr);
   const std::string endpoint = to_text(resolve(address)) + ":" + std::to_string(address.port);
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  // An exception is about a client's message, such as one that claims 2^64 - 1 bytes: its connection and its buffers
-  // are gone then.
+  // An exception is caused by a client's message, such as one that claims 2^64 - 1 bytes; the client's connection and
+  // buffers are gone by then.
   for (bool has_returned = false; !has_returned;) {
     try {
       ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, idx(num_threads), 1, &cpu);

@@ -1,4 +1,4 @@
-// Layers of a model on other machines with ggml's RPC backend: connections to servers, and the server.
+// Runs layers of a model on other machines with ggml's RPC backend: connections to servers, and the server.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct RpcAddress {
   static RpcAddress parse(const std::string& text);  // throws std::invalid_argument
 };
 
-// A connection shared by all models of this process that use the server; closed with the last of them.
+// A connection shared by all models of this process that use the server; it is closed with the last of them.
 class RpcServer {
  public:
   // Throws ModelError if the server cannot be reached, does not answer, or has another protocol version.

@@ -54,10 +54,11 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// What gives the ids of a token's experts; in some layers a tensor has them, for each token of the vocabulary.
+// The operation that yields the ids of a token's experts; in some layers a tensor holds them for each token of the
+// vocabulary.
 constexpr ggml_op expert_ids_op = GGML_OP_ARGSORT;
 
-// Nothing where no model uses a tensor of that name. The embedding is also the output matrix of some models.
+// Nullopt if no model uses a tensor of that name. In some models the embedding is also the output matrix.
 std::optional<ggml_op> operation(const std::string& name) {
   std::string base = without_numbers(name);
   const bool is_bias = ends_with(base, ".bias");
@@ -66,22 +67,22 @@ std::optional<ggml_op> operation(const std::string& name) {
   }
   if (base == "token_embd" && !is_bias) return GGML_OP_MUL_MAT;
   if (base == "blk.#.ffn_gate_tid2eid") return expert_ids_op;
-  if (base == "d2t") return GGML_OP_NONE;  // ids, checked with the head that has them (head_file.h)
+  if (base == "d2t") return GGML_OP_NONE;  // ids, checked with the head that they belong to (head_file.h)
   const auto found = operations().find(base);
   if (found == operations().end()) return std::nullopt;
   return is_bias ? GGML_OP_ADD : found->second;
 }
 
-// Whether a product with such weights has a kernel, llama.cpp's or ours.
+// Whether a product with weights of this type has a kernel, llama.cpp's or ours.
 bool multiplies(ggml_type type) {
   return type == GGML_TYPE_MXFP6_E2M3 || ggml_get_type_traits_cpu(type)->vec_dot != nullptr;
 }
 
-// Null: allowed. Otherwise what is.
+// Null if the type is allowed; otherwise which types are.
 const char* problem(ggml_op op, ggml_type type) {
   switch (op) {
     case GGML_OP_NONE:
-      return nullptr;  // not used
+      return nullptr;  // the tensor is not used
     case GGML_OP_MUL_MAT:
     case GGML_OP_MUL_MAT_ID:
     case GGML_OP_GET_ROWS:
@@ -95,7 +96,7 @@ const char* problem(ggml_op op, ggml_type type) {
   }
 }
 
-// The product of experts reads and writes at these ids, unchecked.
+// The product of experts reads and writes at these ids without checking them.
 void check_expert_ids(const GgufFile& first, const GgufFile& part, const GgufTensor& tensor) {
   const auto num_experts = static_cast<std::int64_t>(
       first.integer(first.string("general.architecture").value_or("") + ".expert_count").value_or(0));

@@ -8,9 +8,9 @@
 
 namespace specdec {
 
-// Throws ModelError for a tensor whose type the operation that uses it does not take: ggml would abort in the middle of
-// a pass, or call a kernel that does not exist. The operation of every tensor is llama.cpp's own table (llama-arch.h),
-// by the tensor's name; tensors without one are not used.
+// Throws ModelError for a tensor whose type its operation does not support: ggml would abort in the middle of a pass,
+// or call a kernel that does not exist. llama.cpp's own table (llama-arch.h) gives the operation by the tensor's name;
+// tensors without an operation are not used.
 void check_tensor_types(const std::vector<GgufFile>& parts);
 
 // Whether activations are multiplied by the tensor of this name as a matrix.

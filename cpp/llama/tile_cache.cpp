@@ -19,9 +19,9 @@
 namespace specdec {
 namespace {
 
-// The first tokens of a text come before tiles are written: both need the memory's bandwidth.
+// Tiles are written only after the first tokens of a text: both need memory bandwidth.
 constexpr std::chrono::seconds first_tokens(2);
-// Smaller copies lie in the processor's caches, where the size of pages matters little.
+// Smaller copies fit into the processor's caches, where the page size matters little.
 constexpr std::uint64_t cached_bytes = 64 << 20;
 constexpr std::size_t bytes_at_once = 16 * huge_page_bytes;
 
@@ -33,7 +33,7 @@ std::string state_of(const std::vector<std::string>& paths) {
 
 std::string hash_of(const std::string& text) { return content_hash(text.data(), text.size()); }
 
-// What the bytes depend on besides the model's. They are the same for all instruction sets.
+// All that the tiles depend on except the model's bytes. Tiles are the same for all instruction sets.
 std::string list_of(const std::vector<TileCopy>& copies) {
   std::string list = "layout " + std::to_string(tile_layout()) + "\n";
   for (const auto& [weights, type] : copies) {
@@ -111,7 +111,7 @@ std::unique_ptr<TileMemory> TileCache::find(const ModelFiles& model, const std::
   return nullptr;
 }
 
-// In the file's small pages passes take a tenth longer.
+// With the file's small pages, passes take a tenth longer.
 void TileCache::make_private(const SharedMapping& tiles, std::size_t bytes) const {
   for (std::size_t at = 0; at < bytes && !is_ending_; at += bytes_at_once) {
     const std::size_t whole = std::min(bytes_at_once, bytes - at) / huge_page_bytes * huge_page_bytes;

@@ -1,9 +1,8 @@
-// Tiles that are kept for later processes in a folder (cache/bounded_folder.h): a start then maps a file, which other
-// processes share, instead of repacking weights. Nothing here makes a run fail: without a file, weights are repacked.
+// Keeps tiles for later processes in a folder (cache/bounded_folder.h). A later start maps a file, which processes
+// share, instead of repacking weights. Nothing here makes a run fail: without a file, weights are repacked.
 //
-// An entry is found by the state of the model's files and the list of their matrices, with the types of the copies. It
-// is used if all its bytes are as they were written (llama/tile_file.h), and if a few tiles that are made once more
-// from the model are the same.
+// The key of an entry is the state of the model's files and the list of their matrices with the types of the copies. An
+// entry is used if its bytes are unchanged (llama/tile_file.h) and a few tiles, recomputed from the model, are equal.
 #pragma once
 
 #include <atomic>
@@ -41,17 +40,17 @@ class ModelFiles {
 class TileCache {
  public:
   explicit TileCache(const FolderLimit& limit);  // throws Error
-  ~TileCache();                                  // ends what it writes
+  ~TileCache();                                  // abandons what is being written
   TileCache(const TileCache&) = delete;
   TileCache& operator=(const TileCache&) = delete;
 
-  bool has_tiles_of(const ModelFiles& model) const;  // of any copies
-  // Null: there are none that can be used. Threads, progress and errors: TileMemory.
+  bool has_tiles_of(const ModelFiles& model) const;  // with any types of copies
+  // Null if there are no usable tiles. Threads, progress and errors as in TileMemory.
   std::unique_ptr<TileMemory> find(const ModelFiles& model, const std::vector<TileCopy>& copies, int num_threads,
                                    const std::function<void(double)>& progress);
-  // Writes these tiles of the model on another thread, unless another process does.
+  // Writes these tiles on another thread, unless another process is writing them.
   void keep(const ModelFiles& model, const std::vector<TileCopy>& copies, const TileMemory& tiles);
-  std::vector<std::string> take_notes();  // what could not be read or kept, in sentences
+  std::vector<std::string> take_notes();  // sentences about what could not be read or kept
 
  private:
   struct Entry;

@@ -23,7 +23,7 @@ std::int64_t num_pieces(std::size_t bytes) {
 
 std::string number(std::uint64_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
 
-// All before the hashes: what must be the same.
+// The part before the hashes, which must be equal.
 std::string start_of(const std::string& key, std::size_t bytes) {
   return magic + number(key.size()) + key + number(bytes);
 }

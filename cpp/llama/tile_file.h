@@ -1,8 +1,8 @@
-// A file of tiles, which a later process maps instead of repacking weights.
+// A file of tiles that a later process maps instead of repacking weights.
 //
 // Little-endian: "SDTILES1", u64 bytes of the key, the key, u64 bytes of the tiles, for every 4 MiB of them the
 // ContentHash (cache/checked_file.h), 16 characters, and the ContentHash of all so far; the tiles from byte 2^21 to the
-// end. No tile is used before all hashes are right: there are as few ways to a wrong one as to a wrong weight.
+// end. No tile is used before all hashes have been checked, so a wrong tile is as unlikely as a wrong weight.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ namespace specdec {
 // Throws Error.
 void write_tile_file(File& file, const std::string& key, const std::uint8_t* tiles, std::size_t bytes);
 
-// Null: the system maps no such files. Checks it on this many threads; progress() is told the share done on this one.
-// Throws UnusableFile if it is damaged or has another key or size, or Error if it cannot be read.
+// Returns null if the system cannot map such files. Checks the hashes on this many threads and calls progress(share
+// done) on this one. Throws UnusableFile if the file is damaged or has another key or size, or Error if it cannot be
+// read.
 std::unique_ptr<SharedMapping> map_tile_file(const std::string& path, const std::string& key, std::size_t bytes,
                                              int num_threads, const std::function<void(double)>& progress);
 

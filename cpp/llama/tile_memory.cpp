@@ -61,7 +61,7 @@ TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads,
   const auto write = [&](std::int64_t i, int) {
     const Piece& piece = pieces[idx(i)];
     const auto [weights, type] = copies[piece.copy];
-    auto* const tiles = const_cast<std::uint8_t*>(tiles_[piece.copy]);  // nobody reads them yet
+    auto* const tiles = const_cast<std::uint8_t*>(tiles_[piece.copy]);  // no one reads them yet
     write_tiles(weights, type, piece.first, piece.last, tiles + idx(piece.first) * bytes_of_tile(weights, type));
     ++num_done;
   };
@@ -72,7 +72,8 @@ TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads,
   progress(1.0);
 }
 
-// One of each of a few matrices, and not the first, where a file that was written in part would be right.
+// Compares one tile of each of a few matrices, but not the first tile, which would be right even in a partly written
+// file.
 bool TileMemory::is_of(const std::vector<TileCopy>& copies) const {
   constexpr std::size_t most_compared = 16;
   const std::size_t step = (copies.size() + most_compared - 1) / most_compared;

@@ -1,4 +1,4 @@
-// Copies of matrices in tiles (graph/blocks.h), one after another in memory of their own.
+// Copies of matrices as tiles (graph/blocks.h), one after another in memory of their own.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ class TileMemory {
  public:
   static std::uint64_t bytes_of(const std::vector<TileCopy>& copies);
 
-  // Makes the copies on this many threads. progress(share done), at the end 1, is called on this thread; it may throw,
-  // which ends it. Throws std::bad_alloc.
+  // Makes the copies on this many threads. Calls progress(share done) on this thread, at the end with 1; it may throw
+  // to stop. Throws std::bad_alloc.
   TileMemory(const std::vector<TileCopy>& copies, int num_threads, const std::function<void(double)>& progress);
-  // Of these copies, made before.
+  // Adopts these copies, made earlier.
   TileMemory(const std::vector<TileCopy>& copies, std::shared_ptr<const std::uint8_t> memory);
 
   const std::uint8_t* tiles(std::size_t copy) const { return tiles_[copy]; }
   const std::shared_ptr<const std::uint8_t>& memory() const { return memory_; }
-  // Makes a few of the tiles once more, and compares. Throws std::bad_alloc.
+  // Recomputes a few of the tiles and compares them. Throws std::bad_alloc.
   bool is_of(const std::vector<TileCopy>& copies) const;
 
  private:

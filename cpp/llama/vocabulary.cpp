@@ -41,8 +41,7 @@ std::string quoted(const std::string& text) { return "\"" + printable(text) + "\
 
 constexpr const char* white_space = " \t\n\v\f\r";
 
-// The tokens that llama.cpp recognises in a text only if it is told to, by the first byte of their texts, the longest
-// first.
+// The tokens that llama.cpp recognises in a text only on request, by the first byte of their texts, longest first.
 class ControlTokens {
  public:
   struct Match {
@@ -68,7 +67,7 @@ class ControlTokens {
     }
   }
 
-  // The longest one at this byte.
+  // The longest control token that begins at this byte.
   std::optional<Match> at(const std::string& text, std::size_t begin) const {
     for (const Entry& entry : tokens_[static_cast<unsigned char>(text[begin])]) {
       if (text.compare(begin, entry.text.size(), entry.text) == 0) return entry.match;
@@ -76,7 +75,7 @@ class ControlTokens {
     return std::nullopt;
   }
 
-  // Whether input contains the text of one, or a part of it.
+  // Whether the input contains the text of a control token or a part of it.
   bool is_in_input(const MarkedText& marked) const;
 
  private:
@@ -90,7 +89,7 @@ class ControlTokens {
 bool overlaps_input(const MarkedText& marked, std::size_t begin, std::size_t length) {
   const auto after =
       std::upper_bound(marked.input.begin(), marked.input.end(), begin,
-                       [](std::size_t byte, const auto& range) { return byte < range.second; });  // ends behind begin
+                       [](std::size_t byte, const auto& range) { return byte < range.second; });  // ends after `begin`
   return after != marked.input.end() && after->first < begin + length;
 }
 
@@ -131,7 +130,7 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special, P
 std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
   if (marked.input.empty()) return tokenize(marked.text);
   const ControlTokens control(vocab_);
-  // At once if possible: ordinary tokens may cross the borders of the input.
+  // In one piece if possible: ordinary tokens may cross the borders of the input.
   if (!control.is_in_input(marked)) return tokenize(marked.text);
   std::vector<Token> tokens;
   if (adds_bos()) tokens.push_back(bos());
@@ -153,7 +152,7 @@ std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
     if (match->strips_left) ordinary.erase(ordinary.find_last_not_of(white_space) + 1);
     finish_ordinary();
     if (at > 0 || match->token != bos() || !adds_bos())
-      tokens.push_back(match->token);  // a written BOS is not a second one
+      tokens.push_back(match->token);  // a BOS written in the text must not become a second one
     at += match->length;
     if (match->strips_right) at = std::min(text.find_first_not_of(white_space, at), text.size());
   }
@@ -176,7 +175,7 @@ std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_speci
                              special);
     }
     tokens.resize(idx(std::max(0, count)));
-  } catch (const std::out_of_range&) {  // SentencePiece's way to say it
+  } catch (const std::out_of_range&) {  // how SentencePiece reports it
     fail_unknown_bytes();
   } catch (const std::runtime_error& error) {
     throw ModelError(std::string(file_) + ": llama.cpp cannot tokenize with this vocabulary (" +
@@ -198,7 +197,7 @@ std::size_t Vocabulary::min_tokens(std::size_t bytes) const {
   std::size_t longest = 1;
   for (Token id = 0; id < size(); ++id) {
     if ((llama_vocab_get_attr(vocab_, id) & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0)
-      return 0;  // take white space along
+      return 0;  // also consume white space
     longest =
         std::max(longest, std::strlen(llama_vocab_get_text(vocab_, id)));  // escaped, so not shorter than its bytes
   }

@@ -28,31 +28,32 @@ class Vocabulary {
   Token eos() const;  // -1: none
   // Tokens that mark the parts of a text to be completed in the middle; -1: the model has none.
   struct InfillTokens {
-    Token before, after, middle;  // of the cursor
-    Token repository, file;       // before the name of a repository, and of a file
+    Token before, after, middle;  // the cursor
+    Token repository, file;       // before the name of a repository or a file
   };
   InfillTokens infill_tokens() const;
-  std::string name(Token token) const { return token < 0 ? "" : piece(token, true); }  // with those of control tokens
+  std::string name(Token token) const { return token < 0 ? "" : piece(token, true); }  // also for control tokens
 
-  // A text begins with the model's BOS token and ends with its EOS token if it uses them; a BOS written at the start is
-  // that one, not a second. A beginning has no EOS, a middle neither of them. special: control tokens written in the
-  // text are recognised; false: they are ordinary text. Throws ModelError if the vocabulary cannot represent the text.
+  // whole: BOS and EOS are added if the model uses them; a BOS written at the start of the text is not doubled.
+  // beginning: no EOS. middle: neither. special: control tokens written in the text are recognised; otherwise they are
+  // ordinary text. Throws ModelError if the vocabulary cannot represent the text.
   enum class Part { whole, beginning, middle };
   std::vector<Token> tokenize(const std::string& text, bool special = true, Part part = Part::whole) const;
 
-  // As tokenize(), with control tokens recognised outside of text.input.
+  // Like tokenize(), with control tokens recognised outside text.input.
   std::vector<Token> tokenize(const MarkedText& text) const;
 
-  // A lower bound on the tokens of a text of this many bytes; 0 if there is none, because tokens may stand for text of
-  // any length. (Bytes that a byte-level vocabulary lacks, and drops, are counted as if it had them.)
+  // A lower bound on the number of tokens of a text with this many bytes; 0 if there is none, because tokens may stand
+  // for text of any length. (Bytes that a byte-level vocabulary lacks, and therefore drops, are counted as if it had
+  // them.)
   std::size_t min_tokens(std::size_t bytes) const;
 
   // The bytes of a token; empty for control tokens, unless `special`. May be part of a UTF-8 character.
   std::string piece(Token token, bool special = false) const;
   void piece(Token token, std::string& text, bool special = false) const;  // overwrites `text`, reusing its memory
 
-  // The first respect in which two differ over their common ids, for an error message that calls their models by
-  // `role`; nothing if a draft with one can propose tokens for a target with the other. Padding ids at the end of the
+  // The first difference between two vocabularies over their common ids, as an error message that calls the models by
+  // `role`; nullopt if a draft with one can propose tokens for a target with the other. Padding ids at the end of the
   // longer one do not matter.
   struct Compared {
     std::string role;  // "draft"

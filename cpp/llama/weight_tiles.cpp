@@ -14,7 +14,7 @@
 namespace specdec {
 namespace {
 
-// Whether the tensor lies in a mapped file, of which pages can be given back.
+// Whether the tensor lies in a mapped file, so that its pages can be released.
 bool is_mapped(const ggml_tensor* tensor) {
   return tensor->buffer != nullptr &&
          std::strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(tensor->buffer)), "CPU_Mapped") == 0;
@@ -27,8 +27,8 @@ double bits_of(int type) {
 
 // How a draft's matrices are rounded.
 struct Rounding {
-  int type;             // what has more bits becomes this
-  bool of_other_types;  // than stock ones: floats and MXFP6
+  int type;             // types with more bits become this type
+  bool of_other_types;  // also rounds floats and MXFP6, not only stock types
 };
 
 int rounded_type(const ggml_tensor* tensor, const Rounding& rounding) {
@@ -41,7 +41,7 @@ struct Matrix {
   bool is_output;
 };
 
-// Those that products read, each once: the embedding only where it is also the output matrix.
+// The matrices that products read, each once. The embedding counts only if it is also the output matrix.
 std::vector<Matrix> matrices_of(const llama_model* model) {
   const auto& tensors = llama_internal_get_tensor_map(model);
   const bool has_output =
@@ -57,12 +57,13 @@ std::vector<Matrix> matrices_of(const llama_model* model) {
   return result;
 }
 
-// A matrix with signs has no other copy: of two passes the second reads few rows, which cost little as they are.
+// Whether this copy holds only the signs. Such a matrix has no other copy: the second of the two passes reads few rows,
+// which cost little in the file's layout.
 bool is_of_signs(const TileCopy& copy) { return copy.type == GGML_TYPE_Q1_0 && copy.weights->type != GGML_TYPE_Q1_0; }
 
 std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
   constexpr std::uint64_t cached_bytes =
-      64 << 20;  // a smaller model lies in the processor's caches, where bytes cost little
+      64 << 20;  // a smaller model fits into the processor's caches, where bytes cost little
   constexpr std::int64_t sensitive_weights = 200000000;
   const bool rounds = weights != TileWeights::exact, is_large = llama_model_size(model) > cached_bytes;
   const std::vector<Matrix> matrices = matrices_of(model);
