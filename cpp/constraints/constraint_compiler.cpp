@@ -31,7 +31,7 @@ class GrammarConstraint final : public sampling::Constraint {
     if (matcher_.IsTerminated()) return;
     std::int64_t size = (vocabulary_size_ + 31) / 32;
     DLTensor tensor{words, {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), &size, nullptr, 0};
-    // false: everything is allowed, and the mask may not be written.
+    // If this returns false, everything is allowed and the mask may be unwritten.
     if (!matcher_.FillNextTokenBitmask(&tensor)) std::fill(words, words + size, ~std::uint32_t{0});
   }
 
@@ -53,7 +53,8 @@ class GrammarConstraint final : public sampling::Constraint {
   int length_ = 0;
 };
 
-// Runs parse(), which makes an xgrammar::Grammar. What it warns about, it would ignore.
+// Runs parse(), which makes an xgrammar::Grammar. A warning is an error here, because xgrammar ignores what it warns
+// about.
 template <class Parse>
 xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
   try {
@@ -78,9 +79,9 @@ xgrammar::Grammar parsed_schema(const std::string& schema) {
   });
 }
 
-// Whether a rule is an automaton. xgrammar makes one of a pattern, which leaves out the characters that a JSON string
-// must escape; patterns that it cannot make one of become rules that do not leave them out, so that an output would not
-// be JSON.
+// Whether a rule of the grammar is an automaton. xgrammar turns a pattern into an automaton, which leaves out the
+// characters that a JSON string must escape. If it cannot, the pattern becomes rules that allow these characters, and
+// an output might not be JSON.
 bool is_automaton(const xgrammar::Grammar& grammar) {
   const std::string text = grammar.ToString(), definition = " ::= ", automaton = "Regex(";
   for (std::size_t begin = 0; begin < text.size(); begin = std::min(text.find('\n', begin), text.size() - 1) + 1) {
@@ -109,7 +110,7 @@ xgrammar::Grammar parsed_grammar(const std::string& gbnf) {
   return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
 }
 
-// The prefix comes before both.
+// Both alternatives begin with the prefix.
 xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
   std::vector<xgrammar::Grammar> after_prefix;
   if (!call.prefix.empty()) after_prefix.push_back(parsed_grammar("root ::= " + gbnf_literal(call.prefix)));

@@ -30,7 +30,7 @@ std::string xgrammar_text_of(const std::string& gbnf) {
   check_constraint_text("grammar", gbnf);
   check_nesting_and_counts("grammar", gbnf, true);
   std::string out;
-  char last = 'x';  // before this character, without spaces and comments
+  char last = 'x';  // the previous character, not counting spaces and comments
   for (std::size_t at = 0; at < gbnf.size();) {
     const char c = gbnf[at];
     if (c == '"' || c == '[' || c == '#') {

@@ -23,10 +23,10 @@ using Names = std::set<std::string>;
 constexpr int max_pattern_count = 128;   // xgrammar's kLargeRepeatThreshold
 constexpr int max_pattern_length = 32;   // a longer maxLength is counted while the string is written
 constexpr int max_schemas = 500;         // each property is one; 1500 optional ones take 5 seconds
-constexpr std::size_t max_values = 500;  // that differ
-constexpr int max_choices = 64;          // of properties, where their number is limited
+constexpr std::size_t max_values = 500;  // of an array or names that must differ
+constexpr int max_choices = 64;          // sets of properties if their number is limited
 
-// What does not change which values are valid, in JSON Schema or in OpenAPI. "$defs" are checked where they stand.
+// Keywords of JSON Schema and OpenAPI that do not change which values are valid. "$defs" are checked in place.
 const Names annotations = {
     "title",    "description",   "default",         "examples",         "example",       "$schema",     "$id",
     "$comment", "$anchor",       "deprecated",      "readOnly",         "writeOnly",     "$defs",       "definitions",
@@ -46,11 +46,11 @@ const std::pair<const char*, Names> keywords_of_types[] = {
     {"boolean", {}},
     {"null", {}},
 };
-// Those that xgrammar knows.
+// The formats that xgrammar knows.
 const Names formats = {"ipv4", "ipv6"};
 
-// Those that are enforced as patterns. Any other format is an annotation, as in JSON Schema. Not every text of a format
-// is of its pattern: days exist, times have the offset that RFC 3339 asks for, hosts have ASCII letters.
+// The formats that are enforced as patterns; any other format is an annotation, as in JSON Schema. The patterns may be
+// narrower than the formats: days exist, times have the offset that RFC 3339 asks for, hosts have ASCII letters.
 std::map<std::string, std::string> patterns_of_formats() {
   const std::string date =
       "((000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
@@ -75,7 +75,7 @@ std::map<std::string, std::string> patterns_of_formats() {
   return patterns;
 }
 
-// Of "uri" with a maxLength: pydantic writes HttpUrl so.
+// For "uri" with a maxLength, which is how pydantic writes HttpUrl.
 const char* const web_address =
     "https?://([A-Za-z0-9]+[.-])*[A-Za-z][A-Za-z0-9]*(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~!$&()*+,;=:@/-]*)?";
 
@@ -85,7 +85,7 @@ const std::string* pattern_of_format(const std::string& format) {
   return found == patterns.end() ? nullptr : &found->second;
 }
 
-// pydantic's of a Decimal, which looks ahead, and one that does not.
+// pydantic's pattern of a Decimal, which looks ahead, and one that does not.
 const char* const pydantic_decimal = R"(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)";
 const char* const plain_decimal = "^[+-]?[0-9]{1,16}([.][0-9]{1,16})?$";
 
@@ -114,7 +114,7 @@ int num_objects(const Json& value) {
   return count;
 }
 
-// Whether all values that the other keywords allow satisfy this one, which is not enforced.
+// Whether all values that the other keywords allow also satisfy this keyword, which is not enforced.
 bool is_always_satisfied(const Json& schema, const std::string& name, const Json& value) {
   const auto count_of = [&](const char* list) { return schema.contains(list) ? schema.at(list).size() : 0; };
   const auto is_at_most_one = [&] {
@@ -131,13 +131,14 @@ bool is_always_satisfied(const Json& schema, const std::string& name, const Json
   return name == "nullable" && value == false;
 }
 
-// One that is written as it is, in JSON and in pointers.
+// Whether the name is written without escapes in JSON and in pointers.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(),
                                       [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '~'; });
 }
 
-// A value that the grammar writes in one way; nothing: it has several, or parts.
+// The text of a value that the grammar writes in only one way; nullopt if there are several ways, or if the value has
+// parts.
 std::optional<std::string> text_of(const Json& value) {
   const bool is_plain = value.is_string() || value.is_number_integer() || value.is_boolean() || value.is_null();
   if (!is_plain) return std::nullopt;
@@ -145,8 +146,8 @@ std::optional<std::string> text_of(const Json& value) {
   return value.dump();
 }
 
-// The property whose value is what stands at a place (in one of its alternatives, too); "": the whole output. Nothing:
-// it has no name of its own.
+// The property whose value the schema at this place (or at an alternative of it) describes; "": the whole output.
+// Nullopt: the place has no name of its own.
 std::optional<std::string> owner_at(const std::string& pointer) {
   std::optional<std::string> owner = "";
   std::istringstream parts(pointer.substr(std::min<std::size_t>(1, pointer.size())));
@@ -167,7 +168,7 @@ class Checker {
  public:
   Checker(const Json& root, bool is_strict, bool is_whole) : root_(root), is_strict_(is_strict), is_whole_(is_whole) {}
 
-  // The schema without what is not enforced. pointer: its place.
+  // The schema without keywords that are not enforced. pointer: its place.
   Json checked(const Json& schema, const std::string& pointer, int depth) {
     if (depth > max_constraint_depth)
       fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
@@ -194,7 +195,8 @@ class Checker {
     return checked_types(schema, pointer, depth, std::move(out));
   }
 
-  // Rules for arrays and objects of one property hold for all of that name, so they must be the same.
+  // A rule for the arrays or objects of a property applies to all properties of that name, so the rules must be the
+  // same.
   void settle_distinct() {
     for (const auto& [rules, limits] : {std::pair(&items_, &limits_.items), std::pair(&names_, &limits_.names)}) {
       for (const auto& [owner, found] : *rules) {
@@ -226,12 +228,12 @@ class Checker {
       throw ArgumentError("json_schema", std::string("cannot be used: ") + error.what());
     }
   }
-  // An error, unless the caller looks after it.
+  // Throws, unless the caller takes care of the keyword.
   void unsupported(const std::string& place, const std::string& where) {
     if (is_strict_) fail(place, "is not supported" + where + "; leave it out, or ask for a schema that is not strict");
     if (std::find(ignored_.begin(), ignored_.end(), place) == ignored_.end()) ignored_.push_back(place);
   }
-  // Any other keyword is not supported.
+  // Reports all other keywords as not supported.
   void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
     for (const auto& [name, value] : schema.items()) {
       if (keywords.count(name) != 0 || is_annotation(name) || is_always_satisfied(schema, name, value)) continue;
@@ -239,8 +241,8 @@ class Checker {
     }
   }
 
-  // Whether the schemas are of objects that all require a property whose values, const or enum, are different in each
-  // (a discriminated union): then no value satisfies two of them. Others are left to xgrammar's own proof.
+  // Whether the schemas describe objects that all require a property whose const or enum values differ between them (a
+  // discriminated union), so that no value satisfies two of them. Other cases are left to xgrammar's own proof.
   bool are_told_apart(const Json& schemas) const {
     const Json& first = resolved(schemas.at(0));
     if (!first.is_object() || !first.contains("required")) return false;
@@ -269,7 +271,7 @@ class Checker {
     return true;
   }
 
-  // What a local reference points to, which was checked before.
+  // The schema that a local reference, already checked, points to.
   const Json& resolved(const Json& schema) const {
     const Json* at = &schema;
     while (at->is_object() && at->contains("$ref")) {
@@ -278,13 +280,13 @@ class Checker {
     return *at;
   }
 
-  // OpenAPI's: null, too.
+  // OpenAPI's keyword "nullable", which also allows null.
   Json checked_nullable(const Json& schema, const std::string& pointer, int depth) {
     Json others = schema;
     others.erase("nullable");
     Json out = Json::object();
     Json other = checked(others, pointer, depth + 1);
-    for (const char* name : {"$defs", "definitions"}) {  // stay where references find them
+    for (const char* name : {"$defs", "definitions"}) {  // kept where references find them
       if (!other.contains(name)) continue;
       out[name] = other.at(name);
       other.erase(name);
@@ -325,7 +327,7 @@ class Checker {
     fail(place, "has a value that is not of the schema's type: " + value.dump());
   }
 
-  // A reference to a schema of the same text. It is checked where it points, once.
+  // A reference to a schema in the same text. That schema is checked once, at its own place.
   Json checked_reference(const Json& value, const std::string& place, int depth) {
     const std::string reference = value.is_string() ? value.get<std::string>() : "";
     if (reference != "#" && reference.compare(0, 2, "#/") != 0)
@@ -346,7 +348,7 @@ class Checker {
       }
       if (!target->is_object() || !target->contains("$ref") || !target->at("$ref").is_string()) break;
       to = target->at("$ref").get<std::string>();
-      if (to.compare(0, 1, "#") != 0) break;  // an error where it stands
+      if (to.compare(0, 1, "#") != 0) break;  // reported at its own place
     }
     if (references_.insert(reference).second && reference != "#") {
       checked(root_.at(nlohmann::ordered_json::json_pointer(reference.substr(1))), reference.substr(1), depth + 1);
@@ -433,7 +435,7 @@ class Checker {
     if (!schema.contains("properties")) add_distinct_names(schema, pointer, out);
   }
 
-  // One object for each set of the properties that are not required whose number is allowed.
+  // Adds one object schema for each set of optional properties that gives an allowed number of properties.
   void add_choices(const Json& schema, const std::string& place, Json& out) {
     const Json& properties = out.at("properties");
     const Json required = out.value("required", Json::array());
@@ -472,7 +474,7 @@ class Checker {
     out["anyOf"] = std::move(choices);
   }
 
-  // For an object that lists no properties. One pattern at a time decides about a property.
+  // For an object that lists no properties. Only one pattern may apply to a property.
   void add_property_rule(const Json& schema, const std::string& name, const std::string& pointer, int depth,
                          Json& out) {
     const Json& value = schema.at(name);
@@ -495,8 +497,8 @@ class Checker {
     }
   }
 
-  // A name may be written twice unless names must differ, so more than one property counts only then. Of a few names,
-  // each comes once at most, so that the object ends.
+  // Names may repeat unless they must differ, so a count above one is meaningful only if they must. If there are only a
+  // few names, each comes at most once, so that the object ends.
   void add_distinct_names(const Json& schema, const std::string& pointer, Json& out) {
     constexpr std::size_t most_names = 64;
     const std::string place = pointer + "/minProperties";
@@ -548,7 +550,7 @@ class Checker {
     add_distinct_items(schema, pointer);
   }
 
-  // Which values there are, if few and each is written in one way.
+  // The values of a schema, if there are few and each is written in only one way.
   std::optional<std::vector<std::string>> values_of(const Json& unresolved) const {
     const Json& schema = resolved(unresolved);
     if (!schema.is_object()) return std::nullopt;
@@ -577,7 +579,7 @@ class Checker {
     return texts;
   }
 
-  // From the minimum to the maximum; empty: too many.
+  // The integers from the minimum to the maximum; empty if there are too many.
   static Json integers_of(const Json& schema) {
     const auto bound = [&](const char* inclusive, const char* exclusive, int step) -> std::optional<std::int64_t> {
       const bool is_inclusive = schema.contains(inclusive);
@@ -594,7 +596,7 @@ class Checker {
     return values;
   }
 
-  // Strings and integers that can always go on.
+  // Whether the schema allows strings or integers of any length.
   bool is_endless(const Json& unresolved) const {
     const Json& schema = resolved(unresolved);
     if (!schema.is_object() || schema.contains("nullable")) return false;
@@ -661,7 +663,7 @@ class Checker {
     return schema.at("format").get<std::string>();
   }
 
-  // A maxLength is counted while the text is written, which needs a format that can end anywhere.
+  // A maxLength is counted while the text is written, which is possible only if the format can end anywhere.
   void add_format(const Json& schema, const std::string& format, const std::string& pointer, Json& out) {
     constexpr int shortest = 6, longest = 64;
     const bool is_uri = format == "uri";
@@ -682,8 +684,8 @@ class Checker {
     patterns_.push_back(Json({{"type", "string"}, {"pattern", pattern}}).dump());
   }
 
-  // As a pattern, up to some length: xgrammar's own form of lengths allows control characters, which JSON does not, and
-  // its masks take up to 300 times as long.
+  // Writes lengths, up to a limit, as a pattern: xgrammar's own form allows control characters, which JSON does not,
+  // and its masks take up to 300 times as long.
   void add_length(const Json& schema, const std::string& pointer, Json& out) {
     int least = length_of(schema, "minLength", pointer, 0);
     int most = length_of(schema, "maxLength", pointer, no_length);
@@ -699,7 +701,7 @@ class Checker {
     if (is_counted_later) most = least;
     count_places(most);
     std::string pattern = "^";
-    while (most > 0) {  // in parts that xgrammar takes
+    while (most > 0) {  // in parts that xgrammar accepts
       const int part = std::min(most, max_pattern_count), least_of_part = std::min(least, part);
       pattern += ".{" + std::to_string(least_of_part) + "," + std::to_string(part) + "}";
       most -= part;
@@ -716,14 +718,14 @@ class Checker {
     return static_cast<int>(std::min<std::uint64_t>(length, no_length));
   }
 
-  // Applies to the strings of the property that the place is in, in any object.
+  // Applies to the strings of this place's property, in any object.
   void limit_length(const std::string& pointer, int most) {
     const std::string property = property_at(pointer);
     int& length = property.empty() ? limits_.max_length : limits_.max_lengths.try_emplace(property, most).first->second;
     length = std::min(length, most);
   }
 
-  // The property whose value, or element of whose value, a schema is of; empty: unknown.
+  // The property whose value, or an element of whose value, a schema describes; empty: unknown.
   static std::string property_at(const std::string& pointer) {
     std::string property;
     std::istringstream parts(pointer.substr(std::min<std::size_t>(1, pointer.size())));
@@ -743,7 +745,7 @@ class Checker {
     }
   }
 
-  // Integers end: what JsonLimits says of whole outputs.
+  // Limits the digits of integers, as JsonLimits does for whole outputs.
   static void bound(Json& integer) {
     constexpr std::int64_t most = 9'999'999'999'999'999;
     if (!integer.contains("minimum") && !integer.contains("exclusiveMinimum")) integer["minimum"] = -most;
@@ -767,11 +769,11 @@ class Checker {
   }
 
   struct DistinctAt {
-    std::optional<Distinct> rule;  // nothing: what stands there may repeat
+    std::optional<Distinct> rule;  // nullopt: elements may repeat
     std::string place;
-    bool is_needed;  // by the schema
+    bool is_needed;  // the schema needs the rule
   };
-  std::map<std::string, std::vector<DistinctAt>> items_, names_;  // by their owner
+  std::map<std::string, std::vector<DistinctAt>> items_, names_;  // by owner
   const Json& root_;
   std::set<std::string> references_;
   std::vector<std::string> patterns_;
@@ -782,7 +784,7 @@ class Checker {
   int num_schemas_ = 0;
 };
 
-// The most digits in a row: a bound or a constant of so many can be written.
+// The most digits in a row in the schema, so that its bounds and constants can be written.
 int longest_number(const std::string& text) {
   int longest = 0, length = 0;
   for (const char c : text) {

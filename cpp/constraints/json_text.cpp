@@ -11,13 +11,13 @@ namespace {
 constexpr int max_exponent_digits = 2;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }  // of UTF-8
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }  // in UTF-8
 
 int room_for_digits(const JsonLimits& limits, const JsonPlace& place) {
   return (place.in_exponent() ? max_exponent_digits : limits.max_digits) - place.num_digits();
 }
 
-// One text for all that are equal.
+// The same text for all equal values.
 std::string canonical(const std::string& item) {
   const auto value = nlohmann::json::parse(item, nullptr, false);
   return value.is_discarded() ? item : value.dump();
@@ -143,7 +143,7 @@ void JsonPlace::read_outside(char c) {
 }
 
 void JsonPlace::open(bool is_object) {
-  item_.clear();  // of a call: items have no parts
+  item_.clear();  // an item with parts belongs to a call: items that must differ have none
   added_.clear();
   const bool is_value = levels_.empty() || levels_.back().is_object;
   const auto& rules = is_object ? limits_->names : limits_->items;
@@ -195,8 +195,8 @@ bool JsonPlace::may_repeat_string() const {
   return next != used.end() && begins_with(*next, begin);
 }
 
-// Whether an item that begins so can become one that is not used. Strings without end can, and integers but for 0 and
-// those of as many digits as there may be.
+// Whether an item that begins like this can still become one that is not used yet. Strings of any length can, and so
+// can integers, except 0 and those that already have the most digits.
 bool JsonPlace::can_differ(const std::string& item) const {
   const Level& level = levels_.back();
   const std::vector<std::string>& values = level.distinct->values;
@@ -238,7 +238,7 @@ int JsonTokens::digits(Token token) const {
   return static_cast<int>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
 }
 
-// In the middle of an escape sequence a quote may be part of it.
+// In the middle of an escape sequence a quote may belong to it.
 int JsonTokens::characters(const JsonPlace& place, Token token) const {
   const int left = place.escape_left();
   return left > 0 ? static_cast<int>(piece(token).size()) - left : characters_[idx(token)];
@@ -269,8 +269,8 @@ bool JsonTokens::repeats(const JsonPlace& place, Token token) const {
   return next.has_repeated();
 }
 
-// What repeats an item or a name may not come, unless nothing else may: then the text is not of the schema that asks
-// for it, but a call.
+// Bans tokens that repeat an item or a name, unless all others are banned already: then the text is not from the schema
+// with this rule, but a call.
 void JsonTokens::keep_distinct(const JsonPlace& place, std::uint32_t* words) const {
   const std::vector<std::uint32_t> all(words, words + (pieces_.size() + 31) / 32);
   const auto drop_if_repeated = [&](Token token) {
@@ -288,7 +288,7 @@ void JsonTokens::keep_distinct(const JsonPlace& place, std::uint32_t* words) con
     std::copy(all.begin(), all.end(), words);
 }
 
-// A number that needs more digits has them: nothing else may come, then.
+// A number may get more digits if nothing else may follow.
 void JsonTokens::limit_digits(int room, std::uint32_t* words) const {
   if (room >= most_digits_) return;
   const std::vector<std::uint32_t> all(words, words + (pieces_.size() + 31) / 32);

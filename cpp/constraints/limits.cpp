@@ -13,7 +13,7 @@ namespace {
 
 struct Count {
   std::int64_t most;
-  std::size_t end;  // past it
+  std::size_t end;  // index past it
 };
 
 // The larger number of {n}, {n,} or {n,m} that begins at text[at]; 1 if there is none.
@@ -50,7 +50,7 @@ std::size_t end_of_quoted(const std::string& text, std::size_t start) {
 
 void check_nesting_and_counts(const std::string& name, const std::string& text, bool has_literals) {
   std::vector<std::int64_t> places = {0};  // by depth
-  // What ends at `end`, with what follows it there.
+  // Adds an expression that ends at `end`, with the count that follows it.
   const auto add = [&](std::int64_t inside, std::size_t end) {
     const Count count = count_at(text, end);
     places.back() += inside * count.most;

@@ -1,5 +1,6 @@
-// Bounds on what a caller may ask to be compiled into a constraint. Compiling takes time with the number of places at
-// which any character may stand: for a vocabulary of 152,000 about 50 ms for each place of a counted repetition.
+// Limits on what a caller may have compiled into a constraint. The time to compile grows with the number of places
+// where any character may stand: for a vocabulary of 152,000 tokens, by about 50 ms for each place of a counted
+// repetition.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +14,13 @@ constexpr std::size_t max_regex_bytes = 4 * 1024;  // thousands of optional part
 constexpr int max_constraint_depth = 32;
 constexpr std::int64_t max_counted_places = 512;  // in all: classes of characters times {n,m}; maxLength, maxItems
 
-// Each throws ArgumentError of this name.
+// Each check throws ArgumentError with this name.
 
-// For a text that is empty, too long, not UTF-8, or has a null character.
+// Rejects a text that is empty, too long, not UTF-8, or has a null character.
 void check_constraint_text(const std::string& name, const std::string& text,
                            std::size_t max_bytes = max_constraint_bytes);
-// For a grammar or a regular expression: parentheses too deep, or too many places for a class of characters ([...], .,
-// \w). What {n,m} follows counts as often as it may be repeated, also inside of others.
+// Rejects a grammar or regular expression with parentheses nested too deeply or with too many classes of characters
+// ([...], ., \w). What {n,m} follows counts as often as it may be repeated, also when nested.
 void check_nesting_and_counts(const std::string& name, const std::string& text, bool has_literals);
 [[noreturn]] void fail_too_many_places(const std::string& name);
 

@@ -50,9 +50,9 @@ class LimitedReasoning final : public sampling::Constraint {
   enum class Part { beginning, reasoning, rest };
   struct Place {
     Part part;
-    std::string text;  // of the beginning, or the end of the reasoning so far, as long as a mark at most
+    std::string text;  // the beginning of the output, or the end of the reasoning so far; at most as long as a mark
     int num_tokens;    // of the reasoning
-    int num_written;   // of the ending, which has begun
+    int num_written;   // tokens of the ending that are written
   };
 
   bool is_over_budget() const {
@@ -85,7 +85,7 @@ class LimitedReasoning final : public sampling::Constraint {
   const ReasoningBudget budget_;
   const int vocabulary_size_;
   const std::function<std::string(Token)> piece_;
-  std::vector<Place> places_;  // after each token of the output; the first: before it
+  std::vector<Place> places_;  // the first is before the output, the others after each token
 };
 
 }  // namespace

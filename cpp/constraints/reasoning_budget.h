@@ -1,4 +1,4 @@
-// At most so many tokens of reasoning: then the mark that ends it is the only text that may come.
+// Limits the tokens of reasoning: when they are used up, only the mark that ends it may follow.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,13 @@ namespace specdec {
 struct ReasoningBudget {
   int num_tokens = 0;
   std::string begin, end;     // marks: "<think>", "</think>"
-  std::vector<Token> ending;  // what the end is written with
-  bool is_open = false;  // the prompt has the first mark already; else an output begins with it, or has no reasoning
+  std::vector<Token> ending;  // the tokens of `end`
+  bool is_open = false;       // the prompt has the first mark already; otherwise an output begins with it or has no
+                              // reasoning
 };
 
-// other: a constraint that the output obeys, too; null: none. piece(token): its bytes, of control tokens their names.
+// other: another constraint that the output obeys; null: none. piece(token): the token's bytes, or a control token's
+// name.
 std::unique_ptr<sampling::Constraint> limited_reasoning(std::unique_ptr<sampling::Constraint> other,
                                                         ReasoningBudget budget, int vocabulary_size,
                                                         std::function<std::string(Token)> piece);

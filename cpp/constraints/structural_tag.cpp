@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int max_formats = 500;
 
-// Without a limit the model may write spaces for ever.
+// Without a limit the model might write spaces for ever.
 constexpr int max_whitespace = 1;
 
 // The older form, {"structures": [{"begin", "schema", "end"}], "triggers": [...]}.
@@ -36,7 +36,7 @@ class Checker {
  public:
   Checker(bool is_strict, SupportedStructuralTag& out) : is_strict_(is_strict), out_(out) {}
 
-  // Checks a format, and makes it what xgrammar takes. times: how often it may be repeated.
+  // Checks a format and converts it to what xgrammar accepts. times: how often it may be repeated.
   void check(Json& format, const std::string& pointer, std::int64_t times, int depth) {
     if (depth > max_constraint_depth)
       fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
@@ -51,7 +51,7 @@ class Checker {
     if (type == "json_schema" || type == "qwen_xml_parameter") check_schema(format, pointer, times);
     if (type == "regex") check_regex(format, pointer, times);
     if (type == "grammar") check_grammar(format, pointer);
-    for (const char* name : {"begin", "end"}) {  // a tag's may be a token
+    for (const char* name : {"begin", "end"}) {  // a tag's begin and end may be tokens
       if (format.contains(name) && format.at(name).is_object())
         check(format.at(name), pointer + "/" + name, times, depth + 1);
     }
@@ -66,7 +66,7 @@ class Checker {
     throw ArgumentError("structural_tag", "cannot be used: " + pointer + " " + problem);
   }
 
-  // Runs check(), whose errors get this place.
+  // Runs check() and adds this place to its errors.
   template <class Check>
   static auto at(const std::string& pointer, Check&& check) {
     try {
@@ -101,7 +101,7 @@ class Checker {
   }
 
   void check_schema(Json& format, const std::string& pointer, std::int64_t times) {
-    if (!format.contains("json_schema")) return;  // xgrammar's error
+    if (!format.contains("json_schema")) return;  // xgrammar reports it
     Json& schema = format.at("json_schema");
     if (schema.is_object()) {
       SupportedSchema supported =
@@ -145,7 +145,7 @@ class Checker {
     }
   }
 
-  // [trigger, format] of "dispatch" and "token_dispatch".
+  // The [trigger, format] rules of "dispatch" and "token_dispatch".
   void check_rules(Json& format, const std::string& pointer, std::int64_t times, int depth) {
     if (!format.contains("rules")) return;
     Json& rules = format.at("rules");

@@ -1,4 +1,4 @@
-// Structural tags, vLLM's and SGLang's form for text with parts that obey schemas, such as tool calls between marks.
+// Structural tags: vLLM's and SGLang's form for text with parts that obey schemas, such as tool calls between marks.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 namespace specdec {
 
 struct SupportedStructuralTag {
-  std::string text;                   // in xgrammar's form, which the older one of "structures" and "triggers" becomes
+  std::string text;                   // in xgrammar's current form; the older one with "structures" and "triggers" is
+                                      // converted
   std::vector<std::string> patterns;  // of its schemas, see SupportedSchema
-  std::vector<std::string> texts;     // that the output may have as they stand; parts of them may be control tokens
-  std::vector<Token> tokens;          // that it names by their ids
+  std::vector<std::string> texts;     // literal texts that the output may have; parts of them may be control tokens
+  std::vector<Token> tokens;          // tokens that it names by id
   std::vector<std::string> ignored;   // of its schemas, see SupportedSchema
 };
 
-// Its schemas, grammars and regular expressions have the limits that they have alone. Throws ArgumentError that names
-// the place of what is not valid as a JSON pointer; if strict, also for keywords of schemas that are not enforced.
+// The limits on schemas, grammars and regular expressions apply to those in tags, too. Throws ArgumentError that names
+// the place of what is invalid as a JSON pointer; if strict, also for keywords of schemas that are not enforced.
 SupportedStructuralTag supported_structural_tag(const std::string& text, bool is_strict = true);
 
 }  // namespace specdec

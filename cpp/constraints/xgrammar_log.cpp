@@ -12,7 +12,7 @@ std::string take_xgrammar_warning() { return std::exchange(first_warning, std::s
 
 }  // namespace specdec
 
-// Declared in xgrammar's cpp/support/logging.h, which calls them under XGRAMMAR_LOG_CUSTOMIZE.
+// Declared in xgrammar's cpp/support/logging.h, which calls these functions if XGRAMMAR_LOG_CUSTOMIZE is defined.
 namespace xgrammar {
 
 [[noreturn]] void LogFatalImpl(const std::string& file, int line, const std::string& message);

@@ -1,4 +1,4 @@
-// What xgrammar would print: its warnings are collected, its failed checks are exceptions.
+// Replaces xgrammar's printing: its warnings are collected, its failed checks become exceptions.
 #pragma once
 
 #include <stdexcept>
@@ -6,12 +6,12 @@
 
 namespace specdec {
 
-// A failed check of xgrammar's.
+// A failed check in xgrammar.
 class XgrammarError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The first warning on this thread since the last call; empty: none. xgrammar warns where it ignores a part of its
+// The first warning on this thread since the last call; empty: none. xgrammar warns when it ignores a part of its
 // input.
 std::string take_xgrammar_warning();
 
