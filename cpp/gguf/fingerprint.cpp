@@ -14,7 +14,7 @@ namespace {
 // tensors, but a changed tensor usually differs in most of its weights.
 constexpr std::uint64_t num_pieces = 4, piece_bytes = 256;
 
-// Bytes at an offset in a file.
+// Reads bytes at an offset in a file.
 std::vector<char> read(std::ifstream& file, const std::string& path, std::uint64_t offset, std::uint64_t bytes) {
   std::vector<char> piece(bytes);
   file.seekg(static_cast<std::streamoff>(offset));

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 using std::to_string;
 
 constexpr std::uint64_t max_header_bytes = 256 << 20;  // the largest tokenizers take a few dozen MB
-constexpr std::uint64_t max_key_bytes = 65535;         // the format's limit; names of tensors are shorter still
+constexpr std::uint64_t max_key_bytes = 65535;         // the format's limit; names of tensors are even shorter
 constexpr std::uint64_t max_entries = 1 << 16;         // of metadata; models have dozens
-constexpr std::uint64_t max_tensors = 1 << 20;         // of one file; the largest mixtures have some 100,000
+constexpr std::uint64_t max_tensors = 1 << 20;         // of one file; the largest mixtures have about 100,000
 constexpr std::uint32_t max_dimensions = 4;            // ggml's
 constexpr int max_array_depth = 4;
 constexpr std::uint64_t default_alignment = 32;
@@ -33,7 +33,7 @@ constexpr std::uint64_t default_alignment = 32;
 constexpr std::uint64_t min_entry_bytes = 8 + 4 + 1;           // empty key, type, u8
 constexpr std::uint64_t min_tensor_bytes = 8 + 4 + 8 + 4 + 8;  // empty name, n_dims, one dimension, type, offset
 
-// a *= b, a += b; false if the result overflows.
+// a *= b and a += b; false if the result overflows.
 bool multiply(std::uint64_t& a, std::uint64_t b) {
   if (b != 0 && a > UINT64_MAX / b) return false;
   a *= b;
@@ -55,7 +55,7 @@ T load(const char* from) {
 
 bool is_known(std::uint32_t type) { return type <= static_cast<std::uint32_t>(GgufType::f64); }
 
-// Bytes of a value; 0 if variable.
+// Bytes of a value; 0 if they vary.
 std::uint64_t fixed_size(GgufType type) {
   constexpr std::uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // in the order of GgufType
   const auto index = static_cast<std::size_t>(type);
@@ -134,7 +134,7 @@ class Reader {
   // Reports a damaged file.
   [[noreturn]] void damaged(const std::string& problem) const { fail_file(path_, problem, get_again); }
 
-  // `expected`: what ends, or needs bytes, beyond the file's end.
+  // `expected`: what ends or needs bytes beyond the file's end.
   [[noreturn]] void truncated(const std::string& expected) const {
     damaged("truncated: " + expected + ", but the file has " + to_string(size_) + " bytes");
   }
@@ -197,7 +197,7 @@ class Reader {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// Files of other formats that users give by mistake, by their first bytes.
+// Other formats that users give by mistake, by their first bytes.
 struct OtherFormat {
   std::string_view start;
   const char* what;
@@ -214,7 +214,7 @@ constexpr OtherFormat other_formats[] = {
     {"fmgg", "is in the old GGMF format", "get a GGUF version of the model"},
 };
 
-// Reports a file that does not start like a GGUF file, and its actual format if known.
+// Reports a file that does not start like a GGUF file, with its actual format if known.
 [[noreturn]] void fail_not_gguf(Reader& reader, const std::string& path, const std::string& magic) {
   const std::uint64_t more = std::min<std::uint64_t>(reader.size() - reader.position(), 64);
   const std::string start = magic + reader.bytes(more, "the start of the file");
@@ -288,7 +288,7 @@ GgufValue read_value(Reader& reader, GgufType type, const std::string& what) {
   return decode_fixed(type, buffer);
 }
 
-// A key or a name.
+// Reads a key or a name.
 std::string read_name(Reader& reader, const std::string& what) {
   const auto length = reader.value<std::uint64_t>(what);
   if (length == 0 || length > max_key_bytes) {
@@ -350,7 +350,7 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
   return bytes;
 }
 
-// The offset is still relative to the data section.
+// The tensor's offset is still relative to the data section.
 GgufTensor read_tensor(Reader& reader, const std::string& path, std::uint64_t index) {
   GgufTensor tensor;
   tensor.name = read_name(reader, "the name of tensor " + to_string(index));
@@ -421,7 +421,7 @@ void check_mxfp6_layout(const GgufFile& first, const GgufFile& part) {
 
 std::uint64_t part_index(const GgufFile& file) { return file.integer("split.no").value_or(0); }
 
-// "-00002-of-00003.gguf", counted from 1.
+// "-00002-of-00003.gguf"; names count from 1.
 std::string part_suffix(std::uint64_t index, std::uint64_t count) {
   char text[64];
   std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(index + 1),
@@ -429,7 +429,7 @@ std::string part_suffix(std::uint64_t index, std::uint64_t count) {
   return text;
 }
 
-// The path of every part up to the suffix.
+// The common path of all parts, up to the suffix.
 std::string part_prefix(const GgufFile& file, std::uint64_t count) {
   const std::uint64_t index = part_index(file);
   if (index >= count || count > UINT16_MAX) {

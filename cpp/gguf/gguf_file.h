@@ -26,7 +26,7 @@ const char* gguf_type_name(GgufType type);
 struct GgufArray;
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
 
-// Kept in the stored form, because a tokenizer has hundreds of thousands of elements that few callers read.
+// An array in its stored form, because a tokenizer has hundreds of thousands of elements that few callers read.
 struct GgufArray {
   GgufType type;  // of the elements
   std::uint64_t count;
@@ -54,21 +54,21 @@ struct GgufTensor {
 
 class GgufFile {
  public:
-  // Reads the header only. The result is consistent: every tensor has a known type, is inside the file, aligned, and
+  // Reads only the header. The result is consistent: every tensor has a known type, is inside the file, aligned, and
   // does not overlap others; keys and names are unique. Memory is proportional to the header's length. Throws
   // ModelError.
   static GgufFile read(const std::string& path);
 
-  // All parts of a model in order, given any of them (one part for a single file). The parts must be in one folder,
-  // with the names that llama.cpp expects: <prefix>-00001-of-00003.gguf. Also checks the metadata that llama.cpp
-  // asserts, so that bad values are reported instead of aborting the process.
+  // All parts of a model in order, given the path of any of them (a single file is one part). The parts must be in one
+  // folder and have the names that llama.cpp expects: <prefix>-00001-of-00003.gguf. Also checks metadata that llama.cpp
+  // only asserts, so that bad values are reported instead of aborting the process.
   static std::vector<GgufFile> read_parts(const std::string& path);
-  static std::vector<GgufFile> with_other_parts(GgufFile file);  // the same for a part that is read already
+  static std::vector<GgufFile> with_other_parts(GgufFile file);  // the same, given a part that was read already
 
   std::string path;
   std::uint32_t version = 0;
   std::uint64_t file_size = 0;
-  std::uint64_t alignment = 0;      // of the data of every tensor, a power of two
+  std::uint64_t alignment = 0;      // of every tensor's data; a power of two
   std::uint64_t data_offset = 0;    // from the start of the file
   std::vector<GgufEntry> metadata;  // in the file's order
   std::vector<GgufTensor> tensors;  // in the file's order

@@ -22,7 +22,7 @@ std::uint64_t aligned(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// Little-endian, as is every machine that llama.cpp maps such a file into.
+// Little-endian, like every machine on which llama.cpp maps such files.
 template <typename T>
 void append(std::string& out, T value) {
   char bytes[sizeof value];
@@ -139,7 +139,7 @@ GgufWriter::GgufWriter(const std::string& path, bool overwrite, const std::vecto
   file_size_ = tensors_.empty() ? header.size() : aligned(tensors_.back().offset + tensors_.back().bytes, alignment);
   std::error_code error;
   if (fs::is_symlink(path_, error) && fs::exists(path_, error))
-    path_ = fs::canonical(path_).string();  // replace what it points to
+    path_ = fs::canonical(path_).string();  // replace what a link points to
   check_replaceable(path_, overwrite_);
   check_room(path_, file_size_);
   create();
@@ -160,7 +160,7 @@ void GgufWriter::discard() {
   if (!temporary_.empty()) fs::remove(temporary_, error);
 }
 
-// Never opens the file of another process. Old files may remain from a crash.
+// Creates the temporary file; never opens one of another process. Old ones may remain from a crash.
 void GgufWriter::create() {
   for (int attempt = 0; attempt < 100 && !file_; ++attempt) {
     temporary_ =

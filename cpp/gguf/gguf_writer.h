@@ -13,13 +13,13 @@
 
 namespace specdec {
 
-// The header's bytes, padded to the alignment. Places the tensors one after another, aligned, and sets their offsets:
-// relative to the data section in the header, from the start of the file in `tensors`.
+// The header's bytes, padded to the alignment. Places the tensors one after another, aligned. Offsets in the header are
+// relative to the data section; those in `tensors` count from the start of the file.
 std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors,
                         std::uint64_t alignment);
 
-// The data goes to a temporary file next to `path`; publish() renames it, the destructor removes it otherwise.
-// All functions throw specdec::Error.
+// Writes to a temporary file next to `path`; publish() renames it, otherwise the destructor removes it. All functions
+// throw specdec::Error.
 class GgufWriter {
  public:
   // Fails if `path` exists (unless `overwrite`), is not a regular file, or if the disk lacks space for the result.

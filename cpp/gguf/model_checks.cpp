@@ -20,10 +20,10 @@ using std::to_string;
 
 constexpr std::uint64_t max_layers = 512;        // LLAMA_MAX_LAYERS
 constexpr std::uint64_t max_experts = 1024;      // LLAMA_MAX_EXPERTS
-constexpr std::uint64_t max_token_bytes = 2048;  // those of common vocabularies have at most a few hundred
+constexpr std::uint64_t max_token_bytes = 2048;  // common vocabularies have at most a few hundred
 constexpr const char* tokens_key = "tokenizer.ggml.tokens";
 
-// Hyperparameters, "<architecture>.<name>": a whole number, for some models an array of one for each layer.
+// A hyperparameter "<architecture>.<name>": a whole number or, in some models, an array with a number for each layer.
 struct Hyperparameter {
   const char* name;
   std::uint64_t low, high;
@@ -36,7 +36,7 @@ constexpr Hyperparameter hyperparameters[] = {
     {"embedding_length_per_layer_input", 0, 1 << 20},
     {"feed_forward_length", 0, 1 << 24},
     {"leading_dense_block_count", 0, max_layers},
-    {"vocab_size", 0, 1 << 24},  // it allocates this many tokens unseen when there is no tokenizer
+    {"vocab_size", 0, 1 << 24},  // without a tokenizer, it allocates this many tokens unchecked
     {"attention.head_count", 0, 1 << 16},
     {"attention.head_count_kv", 0, 1 << 16},
     {"attention.key_length", 1, 1 << 16},
@@ -63,7 +63,7 @@ constexpr Hyperparameter hyperparameters[] = {
     {"wkv.head_size", 1, 1 << 16},
     {"shortconv.l_cache", 1, 1 << 10},
     {"token_shift_count", 0, 8},
-    {"full_attention_interval", 1, max_layers},  // every so many layers; llama.cpp divides by it
+    {"full_attention_interval", 1, max_layers},  // one layer in this many; llama.cpp divides by it
 };
 
 [[noreturn]] void reject(const GgufFile& file, const std::string& key, const std::string& problem) {
@@ -81,7 +81,7 @@ std::optional<std::uint64_t> natural(const GgufValue& value) {
   return static_cast<std::uint64_t>(*number);
 }
 
-// "12", for messages; "-1", too.
+// The number as text for messages: "12", "-1".
 std::string number_text(const GgufValue& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value)) return to_string(*number);
   return to_string(std::get<std::uint64_t>(value));
@@ -120,7 +120,7 @@ void check_ranges(const GgufFile& file, const std::string& prefix) {
       reject(file, key, "has " + to_string(layers->count) + " elements, expected one for each layer");
     for (const GgufValue& one : layers->elements()) check_range(file, key, one, h.low, h.high);
   }
-  // Layers that predict further tokens come after those that llama.cpp runs; an assistant has no others.
+  // Layers that predict further tokens come after those that llama.cpp runs; an assistant has only such layers.
   const std::uint64_t others = prefix == "gemma4-assistant." ? 0 : 1;
   checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers) - others,
           0);
@@ -135,7 +135,7 @@ std::uint64_t largest(const GgufFile& file, const std::string& key) {
   return most;
 }
 
-// Several query heads may share keys and values, not the other way round.
+// Several query heads may share keys and values, but not the other way round.
 void check_heads(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "attention.head_count_kv";
   const std::uint64_t heads = largest(file, prefix + "attention.head_count"), kv_heads = largest(file, key);
@@ -143,7 +143,7 @@ void check_heads(const GgufFile& file, const std::string& prefix) {
     reject(file, key, "is " + to_string(kv_heads) + " with " + to_string(heads) + " query heads");
 }
 
-// The numbers of a key; 0: there is no attention.
+// The size of a key; 0: there is no attention.
 std::uint64_t head_size(const GgufFile& file, const std::string& prefix) {
   const std::uint64_t heads = largest(file, prefix + "attention.head_count");
   const std::uint64_t of_width = heads == 0 ? 0 : largest(file, prefix + "embedding_length") / heads;
@@ -185,8 +185,8 @@ std::uint64_t first(const GgufFile& file, const std::string& key) {
   return elements->count == 0 ? 0 : natural(elements->elements(1).front()).value_or(0);
 }
 
-// What these architectures need, though llama.cpp takes it for optional, and then divides by it or aborts. Instead of
-// the number of experts that are used, the width of an expert will do.
+// Hyperparameters that these architectures need although llama.cpp treats them as optional and then divides by them or
+// aborts. The width of an expert may replace the number of experts used.
 struct Need {
   const char* name;
   const char* instead;
@@ -215,8 +215,8 @@ void check_needs(const GgufFile& file, const std::string& architecture) {
   }
 }
 
-// The sections of multi-dimensional positions. ggml needs one of the first three, divides by the sum, and aborts the
-// process in the middle of a pass if the sum exceeds the head.
+// Checks the sections of multi-dimensional positions. ggml needs one of the first three, divides by the sum, and aborts
+// the process in the middle of a pass if the sum exceeds the head.
 void check_rope_sections(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "rope.dimension_sections";
   if (file.find(key) == nullptr) return;
@@ -256,7 +256,7 @@ void check_experts(const GgufFile& file, const std::string& prefix) {
     reject(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
 }
 
-// Every so many layers have experts; llama.cpp divides by it. In llama4 0 means none.
+// One layer in this many has experts; llama.cpp divides by the number. In llama4, 0 means no experts.
 void check_expert_step(const GgufFile& file, const std::string& prefix) {
   if (prefix == "ernie4_5-moe.") checked(file, prefix + "interleave_moe_layer_step", 1, max_layers, 1);
 }
@@ -296,7 +296,7 @@ void for_each_token(const GgufFile& file, See see) {
   }
 }
 
-// llama.cpp's tries recurse as deep as a token is long.
+// llama.cpp's tries recurse once for each byte of a token.
 void check_tokens_are_short(const GgufFile& file) {
   for_each_token(file, [&](std::string_view text, std::uint64_t id) {
     if (text.size() <= max_token_bytes) return;
@@ -306,7 +306,7 @@ void check_tokens_are_short(const GgufFile& file) {
   });
 }
 
-// Empty texts are renamed by llama.cpp, so that any number of them is fine.
+// llama.cpp renames empty texts, so any number of them is fine.
 void check_tokens_differ(const GgufFile& file) {
   std::unordered_set<std::string_view> seen;
   for_each_token(file, [&](std::string_view text, std::uint64_t id) {
@@ -317,8 +317,8 @@ void check_tokens_differ(const GgufFile& file) {
 
 int hexadecimal_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-// Texts of RWKV's tokens are escaped: \t, \n, \r, \xHH, and a backslash before any other character. The byte of a text
-// of one byte.
+// The byte of an RWKV token whose text is one byte. Texts are escaped: \t, \n, \r, \xHH, and a backslash before any
+// other character.
 std::optional<std::uint8_t> single_rwkv_byte(std::string_view text) {
   if (text.size() == 1 && text[0] != '\\') return static_cast<std::uint8_t>(text[0]);
   if (text.size() == 2 && text[0] == '\\' && text[1] != 'x') {
@@ -331,7 +331,7 @@ std::optional<std::uint8_t> single_rwkv_byte(std::string_view text) {
   return static_cast<std::uint8_t>(high * 16 + low);
 }
 
-// llama.cpp's tokenizer begins again, for ever, at a byte that begins tokens but is none itself.
+// llama.cpp's tokenizer loops for ever at a byte that begins tokens but is not a token itself.
 void check_rwkv_bytes(const GgufFile& file) {
   if (file.string("tokenizer.ggml.model") != "rwkv") return;
   std::bitset<256> bytes;

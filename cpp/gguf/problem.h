@@ -1,4 +1,4 @@
-// Messages about files that cannot be used: the file, what is wrong with it, what to do.
+// Messages about unusable files: the file, what is wrong with it, what to do.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline constexpr const char* get_all_parts = "get all parts from the same place"
 // Throws ModelError.
 [[noreturn]] void fail_file(const std::string& path, const std::string& problem, const std::string& remedy);
 
-// A name from the file in quotes, shortened, control characters escaped.
+// A name from the file for messages: quoted, shortened, with control characters escaped.
 std::string shown(const std::string& name);
 
 }  // namespace specdec
