@@ -6,7 +6,7 @@
 namespace specdec {
 
 // Positions and lengths count from the beginning of the text; tokens before first() are not in the cache. truncate() to
-// less than first() empties the slot.
+// first() or less empties the slot.
 class WindowedModel : public virtual LanguageModel {
  public:
   virtual int first(int slot) const = 0;
