@@ -1,4 +1,4 @@
-// The Hugging Face cache on disk, as the Python package huggingface_hub lays it out, so that both use each other's
+// The Hugging Face cache on disk, in the layout of the Python package huggingface_hub, so that both use each other's
 // downloads:
 //
 //   $HF_HUB_CACHE, or $HF_HOME/hub, or ~/.cache/huggingface/hub
@@ -15,7 +15,7 @@
 
 namespace specdec {
 
-// The settings of the environment.
+// Settings from environment variables.
 std::filesystem::path hub_home();   // $HF_HOME
 std::filesystem::path hub_cache();  // $HF_HUB_CACHE
 std::string hub_endpoint();         // $HF_ENDPOINT, without a slash at the end
@@ -31,13 +31,13 @@ class CachedRepository {
   std::filesystem::path blob(const std::string& etag) const { return folder_ / "blobs" / etag; }
   std::filesystem::path lock(const std::string& etag) const;
   std::filesystem::path snapshot(const std::string& commit) const { return folder_ / "snapshots" / commit; }
-  std::optional<std::string> main_commit() const;                   // none: never asked for
-  std::vector<std::string> paths(const std::string& commit) const;  // of the files that are there
+  std::optional<std::string> main_commit() const;                   // nullopt: never asked for
+  std::vector<std::string> paths(const std::string& commit) const;  // of the cached files
 
   // Throw Error.
   void set_main_commit(const std::string& commit) const;
   void link(const std::string& commit, const std::string& path,
-            const std::string& etag) const;  // replaces a broken one
+            const std::string& etag) const;  // replaces a broken link
   static void make_folder_of(const std::filesystem::path& path);
 
  private:
@@ -45,6 +45,6 @@ class CachedRepository {
 };
 
 bool is_commit(const std::string& text);  // 40 hexadecimal digits
-bool is_etag(const std::string& text);    // 40 or 64 of them
+bool is_etag(const std::string& text);    // 40 or 64 hexadecimal digits
 
 }  // namespace specdec

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* prefix = "models--";
 
-// From "models--owner--name"; neither part has "--" in it.
+// Parses "models--owner--name"; neither part contains "--".
 std::optional<std::string> repository_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
   const std::size_t start = std::string(prefix).size(), end = name.find("--", start);
@@ -53,7 +53,7 @@ bool is_linked(const fs::path& blob, const fs::path& snapshots) {
   return false;
 }
 
-// And what contains it, as far as that is then empty.
+// Removes the folder, then the folders above it, up to `last`, as long as they are empty.
 void remove_empty(fs::path folder, const fs::path& last) {
   std::error_code error;
   while (fs::is_empty(folder, error) && !error && fs::remove(folder, error) && folder != last)

@@ -11,18 +11,19 @@
 namespace specdec {
 
 struct CachedModel {
-  HubName name;                              // with its file; of a split model the first part
+  HubName name;                              // includes the file: of a split model, the first part
   std::vector<std::filesystem::path> paths;  // of all parts
   std::uint64_t bytes;                       // of all parts
 };
 
-// Complete ones and drafting heads, of the commits that "main" was when it was last asked for; by name.
+// Complete models and drafting heads, sorted by name, of the commit that "main" was when each repository was last asked
+// for.
 std::vector<CachedModel> cached_models();
 
-// Those that a name means: with a repository alone all of its models.
+// The models that a name means; the name of a repository means all of its models.
 std::vector<CachedModel> cached_models(const HubName& name);
 
-// Also the contents, unless another commit of the repository has them, too. Throws Error.
+// Also removes the contents, unless another commit of the repository has them, too. Throws Error.
 void remove(const CachedModel& model);
 
 }  // namespace specdec

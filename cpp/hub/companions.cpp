@@ -41,13 +41,13 @@ std::vector<HubName> find(const std::string& name) {
     for (std::string word; parts >> word;) {
       if (!is_hub_name(word)) fits = fits && words.count(word) != 0;
       else if (fits) found.push_back(parse_hub_name(word));
-      if (!found.empty() && found.back().file.empty()) return found;  // a model: one is enough
+      if (!found.empty() && found.back().file.empty()) return found;  // a model; one is enough
     }
   }
   return found;
 }
 
-// Draft models may have fewer or more tokens at the end; those in common must be the same.
+// Draft models may have fewer or more tokens at the end; the common ones must be the same.
 std::string vocabulary_problem(const GgufFile& draft, const GgufFile& target) {
   const GgufArray* first = draft.array("tokenizer.ggml.tokens");
   const GgufArray* second = target.array("tokenizer.ggml.tokens");

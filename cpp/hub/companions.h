@@ -12,26 +12,27 @@ namespace specdec {
 
 class GgufFile;
 
-// By the name in the target's file (companions.txt), best first. None: the family is not known. Throws ModelError for
-// an unreadable file.
+// The companions for the model name in the target's file (companions.txt), best first; none if the family is unknown.
+// Throws ModelError for an unreadable file.
 std::vector<HubName> companions_of(const GgufFile& target);
 std::vector<HubName> companions_of(const std::string& target_path);
 
-// What a draft model or drafting head would be worth to a target, by hub/draft_gain.h.
+// Whether a draft model or drafting head fits a target, and what it would gain (hub/draft_gain.h).
 struct CompanionFit {
-  std::string vocabulary_problem;                // where the vocabularies differ; empty: tokens in common are the same
-  double draft_bytes = 0.0, target_bytes = 0.0;  // of a pass
+  std::string vocabulary_problem;                // where the vocabularies differ; empty if the common tokens are the
+                                                 // same
+  double draft_bytes = 0.0, target_bytes = 0.0;  // read by a pass
   double cost() const { return draft_bytes / target_bytes; }
   double gain(double acceptance) const;
-  // Why the file cannot draft for the target, or would not be worth it: another vocabulary, or passes too expensive to
-  // gain anything. Empty: it can.
+  // Why the file cannot draft for the target or is not worth using: another vocabulary, or passes too expensive to gain
+  // anything. Empty if it is.
   std::string objection() const;
   std::string prediction()
       const;  // "a pass of it takes about 0.23 of the target's, which would give 1.85 times plain decoding"
 };
 CompanionFit companion_fit(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target);
 
-// Short names of models in companions.txt: "qwen3-8b", perhaps with ":QUANT".
+// Parses short names of models in companions.txt: "qwen3-8b", optionally with ":QUANT".
 std::optional<HubName> short_name(const std::string& text);
 std::vector<std::pair<std::string, HubName>> short_names();
 

@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int max_questions = 3;                            // about a repository
-constexpr int max_failures = 5;                             // one after another, without a byte between
-constexpr int max_wait_s = 300;                             // that a server may ask for
+constexpr int max_questions = 3;                            // requests for a repository's description
+constexpr int max_failures = 5;                             // in succession, without receiving a byte
+constexpr int max_wait_s = 300;                             // the longest wait that a server may ask for
 constexpr std::size_t max_listing = std::size_t{64} << 20;  // bytes of a repository's description
 
 struct RemoteFile {
@@ -38,7 +38,7 @@ struct RemoteRepository {
   std::vector<RemoteFile> files;
 };
 
-// A size as people read it.
+// A human-readable size.
 std::string gigabytes(std::uint64_t bytes) {
   std::string text = std::to_string(static_cast<double>(bytes) / 1e9);
   return text.substr(0, text.find('.') + 3) + " GB";
@@ -81,7 +81,7 @@ class Download {
   }
 
  private:
-  // What the cache had of "main" when it was last asked for.
+  // The file from the cache, as "main" was when it was last asked for.
   std::string from_cache(const std::string& reason) const {
     const std::optional<std::string> commit = cache_.main_commit();
     try {
@@ -102,7 +102,8 @@ class Download {
   [[noreturn]] void fail(const HttpResponse& response) const {
     const std::string page = endpoint_ + "/" + name_.repository;
     const std::string code = " (HTTP " + std::to_string(response.status) + ")";
-    const bool is_unknown = response.status == 401 || response.status == 404;  // private ones, without a token, are 401
+    const bool is_unknown = response.status == 401 || response.status == 404;  // private repositories give 401 without
+                                                                               // a token
     if (response.status == 403 || (is_unknown && response.header("x-error-code") == "GatedRepo")) {
       throw Error(name_.repository + " is gated" + code + "; accept its conditions at " + page +
                   " and set HF_TOKEN to a token of that account");
@@ -115,7 +116,7 @@ class Download {
   }
 
   // Calls attempt(), which returns the response or throws ConnectionError, until it works or fails max_attempts times.
-  // made_progress(): since the last attempt; failures are then counted from zero.
+  // made_progress(): whether bytes arrived since the last attempt; failures are then counted from zero again.
   template <class Attempt, class Progress>
   HttpResponse with_patience(int max_attempts, Attempt attempt, Progress made_progress) {
     for (int failures = 0;; ++failures) {
@@ -214,7 +215,7 @@ class Download {
                 gigabytes(space.available) + " free; free some, or set HF_HOME to a folder on another disk");
   }
 
-  // The file among the blobs.
+  // Puts the file among the blobs.
   void get_blob(const RemoteFile& file) {
     const fs::path blob = cache_.blob(file.etag);
     std::error_code ignored;
@@ -228,7 +229,7 @@ class Download {
       told = true;
       sleep(std::chrono::milliseconds(200));
     }
-    if (fs::exists(blob, ignored)) return;  // by the other process
+    if (fs::exists(blob, ignored)) return;  // the other process downloaded it
     if (!receive(file)) {
       tell(file.path +
            ": what was received has another size or checksum than the hub states; downloading it once more");
@@ -241,7 +242,7 @@ class Download {
     replace_file(partial(file), blob.string());
   }
 
-  // Into the partial file, from where that ends. False: it has the wrong checksum and was removed.
+  // Appends to the partial file. Returns false if the result had the wrong checksum and was removed.
   bool receive(const RemoteFile& file) {
     File to = File::open_or_create(partial(file));
     Sha256 hash;
@@ -252,7 +253,7 @@ class Download {
       bool is_longer = false, is_shorter = false, is_first = true;
       const auto take = [&](const HttpResponse& response, const char* data, std::size_t bytes) {
         if (response.status != 200 && response.status != 206)
-          return response.status >= 300;                       // reads the rest of an error's page
+          return response.status >= 300;                       // reads an error page to its end
         if (is_first && response.status == 200 && done > 0) {  // the server sends everything again
           done = 0;
           hash.finish();
@@ -302,12 +303,12 @@ class Download {
     return true;
   }
 
-  // How much of the file an earlier download left; adds it to the hash.
+  // Adds what an earlier download left to the hash, and returns how much it is.
   std::uint64_t read_old(const File& from, const RemoteFile& file, Sha256& hash) {
     std::vector<char> buffer(std::size_t{1} << 20);
     std::uint64_t done = 0;
     while (const std::size_t bytes = from.read_some(done, buffer.data(), buffer.size())) {
-      if (bytes > file.bytes - done) {  // not of this file
+      if (bytes > file.bytes - done) {  // it cannot belong to this file
         hash.finish();
         return 0;
       }
@@ -349,7 +350,7 @@ class Download {
   HubCallbacks callbacks_;
   CachedRepository cache_;
   std::string endpoint_, token_;
-  std::string commit_;  // of "main", once the hub has said it
+  std::string commit_;  // of "main", once the hub has stated it
 };
 
 }  // namespace

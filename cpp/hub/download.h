@@ -1,4 +1,4 @@
-// Models of the Hugging Face hub, downloaded into its cache (hub/cache.h).
+// Downloads models from the Hugging Face hub into its cache (hub/cache.h).
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct HubProgress {
 
 struct HubCallbacks {
   std::function<bool(const HubProgress&)> progress;       // called often; false: ends with Cancelled
-  std::function<void(const std::string& sentence)> note;  // of what is waited for or done instead
+  std::function<void(const std::string& sentence)> note;  // says what is waited for or done instead
 };
 
-// The path of a model's file (the first part of a split one), which is downloaded unless the cache has it. Interrupted
-// downloads go on where they ended; what was received is compared with the size and the SHA-256 that the hub states.
-// Several processes may ask for the same file: one downloads it, the others wait. Throws Error, Cancelled; ModelError
-// where the repository lacks such a file.
+// Downloads a model unless the cache has it, and returns the path of its file (of a split model, the first part).
+// Interrupted downloads continue where they ended; the result is compared with the size and the SHA-256 that the hub
+// states. If several processes ask for the same file, one downloads it and the others wait. Throws Error, Cancelled;
+// ModelError if the repository lacks such a file.
 std::string download_model(const HubName& name, const HubCallbacks& callbacks);
 
 }  // namespace specdec

@@ -7,7 +7,7 @@ namespace specdec {
 namespace {
 
 constexpr double draft_bits = 4.5, small_draft_bits = 8.5, sign_bits = 1.0;  // per weight
-constexpr double small_draft = 200e6;   // weights; of fewer only floats are rounded
+constexpr double small_draft = 200e6;   // weights; in smaller models only floats are rounded
 constexpr double cost_of_token = 0.03;  // of one more token in the target's pass, in passes
 constexpr int most_drafts = 16;
 
@@ -18,7 +18,7 @@ double used_experts(const GgufFile& file) {
   return all > 0.0 && used > 0.0 ? std::min(1.0, used / all) : 1.0;
 }
 
-// Bytes of a draft model's matrix, which may have fewer than in the file.
+// Bytes of a draft model's matrix, which may be fewer than in the file.
 double draft_bytes(const GgufTensor& tensor, bool is_output, bool is_small) {
   const auto elements = static_cast<double>(tensor.elements()), bytes = static_cast<double>(tensor.bytes);
   const bool is_float = bytes >= 2.0 * elements;

@@ -22,7 +22,7 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 bool is_alphanumeric(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0; }
 
-// Letters, digits and _; also single . and - between them.
+// Letters, digits and _, with single . and - between them.
 bool is_repository_part(const std::string& text) {
   bool after_sign = true;
   for (const char letter : text) {
@@ -61,7 +61,7 @@ struct Part {
 };
 
 Part part_of(const std::string& path) {
-  constexpr std::size_t length = 15;  // of "-00001-of-00003"
+  constexpr std::size_t length = 15;  // the length of "-00001-of-00003"
   Part part{path.substr(0, path.size() - std::string(extension).size())};
   if (part.prefix.size() <= length) return part;
   const std::string end = part.prefix.substr(part.prefix.size() - length);
@@ -72,7 +72,8 @@ Part part_of(const std::string& path) {
   return {part.prefix.substr(0, part.prefix.size() - length), index, count};
 }
 
-// The quant is followed by . or -, as in "qwen-Q4_K_M.gguf", "qwen-Q4_K_M-00001-of-00002.gguf" and "Q4_K_M/qwen-...".
+// The quant must be followed by . or -, as in "qwen-Q4_K_M.gguf", "qwen-Q4_K_M-00001-of-00002.gguf" and
+// "Q4_K_M/qwen-...".
 bool has_quant(const std::string& path, const std::string& quant) {
   const std::string text = upper(path), wanted = upper(quant);
   for (std::size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) {

@@ -1,4 +1,4 @@
-// SHA-256 of data that comes in pieces.
+// SHA-256 of data that arrives in pieces.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class Sha256 {
   Sha256();
   ~Sha256();
   void add(const void* data, std::size_t bytes);
-  std::string finish();  // 64 hexadecimal digits; starts again
+  std::string finish();  // 64 hexadecimal digits; the next add() begins a new hash
 
  private:
   struct State;
