@@ -38,10 +38,11 @@ bool is_supported(const ggml_tensor* op) {
 
 int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
 
-// Division of an operation among threads. Results do not depend on it.
+// How an operation is divided among threads. Results do not depend on it.
 //
-// By cells, if the states of all chunks are not too large: a unit is a chunk, a part of the rows and one head (heads
-// innermost), and a thread gets consecutive units. Otherwise by rows: a unit is a head and a part of the rows.
+// The division is by cells if the states of all chunks are not too large: a unit is a chunk, a part of the rows and one
+// head (heads innermost), and a thread gets consecutive units. Otherwise it is by rows: a unit is a head and a part of
+// the rows.
 struct Division {
   Division(const ggml_tensor* op, int num_threads) {
     const ggml_tensor *q = op->src[0], *k = op->src[1];
@@ -62,7 +63,7 @@ struct Division {
 
   std::int64_t part_begin(std::int64_t part) const { return rows * part / parts; }
 
-  // The first unit of a thread, by cells: all threads read about the same number.
+  // The first unit of a thread in a division by cells, chosen so that all threads read about the same number of cells.
   std::int64_t first_unit(std::int64_t thread, std::int64_t num_threads) const {
     const std::int64_t per_chunk = groups * parts, at = cells * per_chunk * thread / num_threads;
     const std::int64_t chunk = at / (attention::chunk_cells * per_chunk), begin = chunk * attention::chunk_cells;

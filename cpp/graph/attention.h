@@ -1,4 +1,4 @@
-// FLASH_ATTN_EXT in llama.cpp's graphs on our attention kernels.
+// Runs FLASH_ATTN_EXT of llama.cpp's graphs on our attention kernels.
 #pragma once
 
 struct ggml_tensor;
@@ -14,7 +14,7 @@ namespace specdec {
 // batch.
 ggml::cpu::tensor_traits* attention_traits(const ggml_tensor* op);
 
-// Converts Q8_0 caches to F32 from now on, or multiplies in integers again: to compare the two.
+// From now on, converts Q8_0 caches to F32 (true) or multiplies in integers (false), to compare the two.
 void compute_attention_in_floats(bool wanted);
 
 }  // namespace specdec

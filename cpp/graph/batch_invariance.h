@@ -13,10 +13,10 @@ namespace specdec {
 // Whether llama.cpp chooses the operation's algorithm by the number of tokens, unless the flag is set.
 bool depends_on_batch(const ggml_tensor* op);
 
-// Whether it is a rotation of heads, used with quantized caches: a fast transform that treats all rows alike.
+// Whether this is a rotation of heads, used with quantized caches: a fast transform that treats all rows alike.
 bool is_hadamard(const ggml_tensor* op);
 
-// Whether to run it with the reference algorithm: all but rotations, for any number of tokens.
+// Whether to run the operation with the reference algorithm. True for all but rotations, for any number of tokens.
 bool wants_reference(const ggml_tensor* op);
 
 }  // namespace specdec

@@ -1,7 +1,7 @@
-// The logits of a draft in two passes: the signs of all rows, 1.1 bits per weight, tell roughly how large each logit
-// is, and the rows with the largest ones are multiplied again as they are. The other logits stay rough: a draft with an
-// unlikely token costs a rejection at worst, and verification is exact for any proposal. A column's logits depend
-// neither on other columns nor on threads.
+// Computes a draft's logits in two passes. The signs of all rows (1.1 bits per weight) give rough logits; the rows with
+// the largest ones are then multiplied again with their full weights. The other logits stay rough: an unlikely token as
+// a draft costs a rejection at worst, and verification is exact for any proposal. A column's logits depend neither on
+// other columns nor on threads.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace specdec {
 
-// Tiles of 16 rows that are multiplied again, those with the largest rough logits, and those as large as the last of
-// them. On a real 0.5B draft the likeliest token was among the first 256 rows by rough logits in all of 1370 places,
+// How many tiles of 16 rows are multiplied again: those with the largest rough logits, and any that tie with the last
+// of them. On a real 0.5B draft the likeliest token was among the first 256 rows by rough logits in all of 1370 places,
 // and among the first 64 in 99 %.
 constexpr std::int64_t num_best_tiles = 256;
 
@@ -26,7 +26,7 @@ auto column_of(Tensor* t, std::int64_t c) {
   return row_of(t, c % t->ne[1], c / t->ne[1] % t->ne[2], c / t->ne[1] / t->ne[2]);
 }
 
-// MUL_MAT of one matrix whose BlockTiles have signs. Format (matmul.h) is that of the rows that are multiplied again.
+// MUL_MAT of one matrix whose BlockTiles have signs. Format (matmul.h): of the rows that are multiplied again.
 template <class Format>
 class BestRows final : public ggml::cpu::tensor_traits {
  public:
@@ -112,7 +112,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
     char* panel;    // of one column
   };
 
-  // The largest number of every tile; NaN counts as none.
+  // The largest number of every tile; NaN is ignored.
   static void write_maxima(const float* logits, std::int64_t rows, float* maxima) {
     for (std::int64_t row = 0; row < rows; row += blocks::tile_rows) {
       float largest = -std::numeric_limits<float>::infinity();

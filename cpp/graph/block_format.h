@@ -1,4 +1,4 @@
-// How a graph's operations multiply stock quantized matrices: the Format of matmul.h, on the kernels of weights/blocks.
+// The Format of matmul.h for stock quantized matrices, on the kernels of weights/blocks.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace specdec {
 
-// The type that a ggml_type stands for; nothing for types that these kernels lack.
+// The type that a ggml_type stands for; nullopt for types that these kernels lack.
 inline std::optional<blocks::Type> type_of(int type) {
   using blocks::Type;
   switch (type) {
@@ -72,7 +72,7 @@ inline std::optional<blocks::Type> type_of(int type) {
   }
 }
 
-// Also 8-bit keys and values of attention without flash attention. Rows may lie apart in any way.
+// Also used for 8-bit keys and values of attention without flash attention. Rows may have any stride.
 struct BlockFormat {
   explicit BlockFormat(const ggml_tensor* t)
       : BlockFormat(t, tiles_of(t) != nullptr ? tiles_of(t)->type : t->type,
@@ -80,10 +80,10 @@ struct BlockFormat {
   BlockFormat(const ggml_tensor* t, int ggml_type, const std::uint8_t* with_tiles)
       : tiles(with_tiles), type(*type_of(ggml_type)), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
-  const char* rejection(const ggml_tensor*) const { return nullptr; }  // block_traits has looked
+  const char* rejection(const ggml_tensor*) const { return nullptr; }  // block_traits has checked them
   std::int64_t blocks() const { return k / blocks::block_size; }
   std::int64_t expert_rows() const { return 4 * blocks::tile_rows; }
-  // Pieces are long, because the first tile of each is not prefetched; a small matrix has four for every thread.
+  // Pieces are long, because the first tile of each is not prefetched; a small matrix has four pieces for every thread.
   std::int64_t chunk_rows(int num_threads) const {
     const std::int64_t pieces = 4 * num_threads * blocks::tile_rows;
     return std::min<std::int64_t>(16, (rows + pieces - 1) / pieces) * blocks::tile_rows;

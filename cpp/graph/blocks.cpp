@@ -89,7 +89,7 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
   }
 }
 
-// ggml leaves `extra` of weights in ordinary memory to nobody else.
+// For weights in ordinary memory, nothing else in ggml uses `extra`.
 void use_tiles(ggml_tensor* weights, const BlockTiles* tiles) { weights->extra = const_cast<BlockTiles*>(tiles); }
 const BlockTiles* tiles_of(const ggml_tensor* weights) { return static_cast<const BlockTiles*>(weights->extra); }
 

@@ -1,4 +1,5 @@
-// Stock quantized weights (Q4_K, Q8_0, ...) in llama.cpp's graphs: MUL_MAT and MUL_MAT_ID (experts) on our kernels.
+// Runs MUL_MAT and MUL_MAT_ID (experts) with stock quantized weights (Q4_K, Q8_0, ...) in llama.cpp's graphs on our
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ class tensor_traits;
 
 namespace specdec {
 
-// Whether our kernels multiply weights of this type (a ggml_type). Rounding then does not depend on the number of
+// Whether our kernels multiply weights of this type (a ggml_type). If so, rounding does not depend on the number of
 // columns.
 bool is_block_type(int ggml_type);
 bool has_our_products(const ggml_tensor* weights);  // of block types, MXFP6, F16 and BF16
@@ -20,28 +21,28 @@ bool has_our_products(const ggml_tensor* weights);  // of block types, MXFP6, F1
 bool can_decode_rows(const ggml_tensor* weights);
 void decode_rows(const ggml_tensor* weights, std::int64_t first, std::int64_t count, float* values);
 
-// The implementation for a product of such a matrix, or of one with tiles (src[0], in whatever buffer), and F32
-// activations; null for any other operation. Types, strides and tiles alone decide, never the number of tokens.
+// The implementation for a product of such a matrix, or of one with tiles (src[0], in any buffer), and F32 activations;
+// null for any other operation. The choice depends only on types, strides and tiles, not on the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights; a
-// copy of the same type changes no bit, one of another type is rounded. With signs (only a draft's output matrix has
-// them) a product reads the signs first and then the best rows of `data` or of the weights (best_rows.h).
+// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights. A
+// copy of the same type changes no bit; a copy of another type is rounded. With signs (only a draft's output matrix has
+// them), a product reads the signs first and then the best rows of `data` or of the weights (best_rows.h).
 struct BlockTiles {
-  int type;                             // of data, a ggml_type; without data that of the weights
+  int type;                             // of data, a ggml_type; without data, the weights' type
   const std::uint8_t* data;             // or null
   const std::uint8_t* signs = nullptr;  // as Q1_0
 };
 bool can_have_tiles(const ggml_tensor* weights,
-                    int type);  // whether it can have a copy of this type; its views do without
-int tile_layout();              // tiles of another one are of no use
+                    int type);  // whether the weights can have a copy of this type; views cannot use it
+int tile_layout();              // tiles with another layout cannot be used
 std::int64_t num_tiles(const ggml_tensor* weights);
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
 std::uint64_t bytes_of_tile(const ggml_tensor* weights, int type);
-// Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.
+// Writes tiles [first, last). May throw std::bad_alloc if the type is not that of the weights.
 void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* to);
 bool finds_best_rows(const ggml_tensor* weights);               // whether signs save time
-void use_tiles(ggml_tensor* weights, const BlockTiles* tiles);  // from now on; kept by the caller
+void use_tiles(ggml_tensor* weights, const BlockTiles* tiles);  // from now on; the caller keeps the tiles
 const BlockTiles* tiles_of(const ggml_tensor* weights);         // or null
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// F16, BF16 and F32 weights in llama.cpp's graphs: MUL_MAT and MUL_MAT_ID (experts) on our kernels.
+// Runs MUL_MAT and MUL_MAT_ID (experts) with F16, BF16 and F32 weights in llama.cpp's graphs on our kernels.
 #pragma once
 
 struct ggml_tensor;

@@ -18,8 +18,8 @@ int stored_code(blocks::Type type, long code) {
   return stored;
 }
 
-// Entry by entry: the first of a block of zeros with d = 1. Its number is in the byte after d and, from the ninth bit
-// on, in byte `high`.
+// Reads entry by entry, each as the first entry of a block of zeros with d = 1. The entry's number is in the byte after
+// d and, from the ninth bit on, in byte `high`.
 template <class Entry, std::size_t count>
 void read_grid(ggml_type ggml, blocks::Type type, std::size_t high, Entry (&grid)[count]) {
   const auto columns = static_cast<std::size_t>(ggml_blck_size(ggml));

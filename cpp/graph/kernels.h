@@ -1,4 +1,4 @@
-// The kernels in use.
+// Reports the kernels in use.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ struct KernelChoice {
 // One entry per family, chosen by SPECDEC_ISA or the best for this CPU (base/isa.h).
 std::vector<KernelChoice> chosen_kernels();
 
-// Whose kernel multiplies matrices of this type (a ggml_type): the name of ours; "llama.cpp", whose reference
-// algorithm is then used for passes of any length; or "none" for types that no matrix can have.
+// The kernel that multiplies matrices of this type (a ggml_type): the name of ours; "llama.cpp" (its reference
+// algorithm, for passes of any length); or "none" for types that no matrix can have.
 const char* kernel_of_type(int ggml_type);
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// MXFP6 weights in llama.cpp's graphs: MUL_MAT, MUL_MAT_ID (experts) and GET_ROWS (embeddings) on our kernels.
+// Runs MUL_MAT, MUL_MAT_ID (experts) and GET_ROWS (embeddings) with MXFP6 weights in llama.cpp's graphs on our kernels.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace specdec {
 // operation.
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op);
 
-// The same weights in Q8_0 (llama/q8_0_copy.h). A band of rows: tiles of all columns -> [mxfp6_rows_multiple] rows.
+// Converts a band of rows to Q8_0 (llama/q8_0_copy.h): tiles of all columns -> [mxfp6_rows_multiple] rows.
 void mxfp6_band_to_q8_0(const void* tiles, std::int64_t columns, void* rows);
 std::size_t q8_0_row_bytes(std::int64_t columns);
 

@@ -8,7 +8,7 @@
 namespace specdec {
 namespace {
 
-// Without a failure, why is null. No std::string: an operation must not throw, because other threads wait for it.
+// `why` is null if there is no failure. No std::string: an operation must not throw, because other threads wait for it.
 struct Failure {
   char tensor[GGML_MAX_NAME];
   const char* why;

@@ -15,7 +15,7 @@
 namespace specdec {
 namespace {
 
-// Chooses the algorithm of llama.cpp's own kernel, which then runs.
+// Chooses the algorithm of llama.cpp's own kernel, which runs afterwards.
 class ReferenceChoice final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int, const ggml_tensor*, size_t&) override { return false; }  // uses llama.cpp's size
@@ -35,7 +35,7 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
     if (is_hadamard(op)) return &reference_choice_;
     if (ggml::cpu::tensor_traits* traits = block_traits(op))
-      return traits;  // first: other types may have a rounded copy
+      return traits;  // checked first, because weights of the other types may have a rounded copy
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = float_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = scaled_rows_traits(op)) return traits;

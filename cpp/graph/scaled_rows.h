@@ -1,5 +1,5 @@
-// MUL of rows with one number each, as the outputs of a mixture's experts with their weights. llama.cpp's kernel calls
-// its inner loop once per number, which takes 6 % of a small mixture's pass. The products are the same.
+// MUL of rows by one number each, for example the outputs of a mixture's experts by their weights. llama.cpp's kernel
+// calls its inner loop once per number, which takes 6 % of a small mixture's pass. The products are the same.
 #pragma once
 
 struct ggml_tensor;
