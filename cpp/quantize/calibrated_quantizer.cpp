@@ -10,7 +10,7 @@ namespace specdec {
 namespace {
 constexpr double rounding_work = 4.0, columns_per_work = 40.0, factor_per_work = 60.0;
 
-// The quantizer follows the order of the file.
+// The quantizer asks for moments in the order of the file.
 CalibrationOptions in_order_of(const std::string& model, CalibrationOptions options) {
   for (const GgufFile& part : GgufFile::read_parts(model)) {
     for (const GgufTensor& tensor : part.tensors) options.order.push_back(tensor.name);
@@ -26,8 +26,8 @@ CalibratedQuantizer::CalibratedQuantizer(const std::string& model, const std::st
       feedback_options_(feedback),
       num_threads_(options.num_threads > 0 ? options.num_threads : default_threads()) {}
 
-// Per weight, rounding to the nearest code five times for three scales, and products with the moments; per input, the
-// moments' factors. The constants were measured with AVX2.
+// Counts, per weight, rounding to the nearest code five times for three scales, and products with the moments; per
+// input, factorizing the moments. The constants were measured with AVX2.
 double CalibratedQuantizer::work(const Matrix& matrix) const {
   const auto rows = static_cast<double>(matrix.rows), cols = static_cast<double>(matrix.cols);
   if (matrix.tensor == tensor_ && matrix.index == index_ && moments_ == nullptr) return rows * cols;

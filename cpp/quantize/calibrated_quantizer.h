@@ -35,12 +35,12 @@ class CalibratedQuantizer final : public MatrixQuantizer {
   mxfp6::FeedbackOptions feedback_options_;
   int num_threads_;
   std::unique_ptr<mxfp6::ErrorFeedback> feedback_;  // of the current matrix; null: round to nearest
-  const Moments* moments_ = nullptr;                // those that feedback_ was made from
+  const Moments* moments_ = nullptr;                // the moments that feedback_ was made from
   std::string tensor_;
   std::uint64_t index_ = 0;
 
   mutable std::mutex mutex_;
-  // By tensor, then by matrix and first row, so that the sum does not depend on the order of threads.
+  // Errors by tensor, then by matrix and first row, so that the sum does not depend on the order of threads.
   mutable std::map<std::string, std::map<std::pair<std::uint64_t, std::int64_t>, mxfp6::OutputError>> errors_;
 };
 

@@ -142,7 +142,7 @@ class Calibration::Reader {
 
   // ---- Passes
 
-  // As many as fit into the memory, from this tensor's on.
+  // Collects as many moments as fit into the memory, starting with this tensor's.
   void collect_from(const std::string& tensor) {
     std::uint64_t bytes = 0;
     std::size_t count = 0;

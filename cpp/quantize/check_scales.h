@@ -10,7 +10,7 @@
 namespace specdec {
 
 // Reads every MXFP6 tensor and checks that all scale bytes are 1 to 253, as the kernels require. Returns the number of
-// tensors. Throws ModelError naming the tensor and the place of the first invalid scale.
+// tensors. Throws ModelError that names the tensor and the place of the first invalid scale.
 std::size_t check_scales(const std::vector<GgufFile>& parts);
 
 }  // namespace specdec

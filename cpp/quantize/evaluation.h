@@ -1,10 +1,10 @@
-// The perplexity of a model on a text, and the divergence of its predictions from a reference model's.
+// Computes the perplexity of a model on a text, and the divergence of its predictions from a reference model's.
 //
-// The text's tokens (BOS first where the model uses one) are cut into windows of `window` tokens, without a last
-// partial one; each window is read with an empty cache, its first token replaced by BOS where the model uses one. The
-// predictions of the window's second half are scored: rows window/2 .. window-2, each predicting the next token, so
-// that every scored prediction has at least window/2 + 1 tokens of context. llama.cpp's llama-perplexity does the same;
-// results are comparable.
+// The text's tokens (with BOS first if the model uses one) are cut into windows of `window` tokens; a last partial
+// window is dropped. Each window is read with an empty cache, its first token replaced by BOS if the model uses one.
+// The predictions of the window's second half are scored: rows window/2 .. window-2, each predicting the next token, so
+// that every scored prediction has at least window/2 + 1 tokens of context. llama.cpp's llama-perplexity does the same,
+// so results are comparable.
 //
 // Standard errors treat the scored tokens as independent, as llama.cpp does, although neighbouring tokens are
 // correlated. Computed in float64 from the f32 logits.
@@ -51,8 +51,8 @@ struct EvaluationOptions {
   std::function<bool()> cancelled;
 };
 
-// Both models read one window at a time, so memory holds two models, two caches of one window, and at most 256 rows of
-// logits each. Throws ModelError, VocabularyMismatch, std::invalid_argument (a text of less than one window),
+// Both models read one window at a time, so memory holds two models, and for each a cache of one window and at most 256
+// rows of logits. Throws ModelError, VocabularyMismatch, std::invalid_argument (a text of less than one window),
 // Cancelled.
 Evaluation evaluate(const std::string& text, const EvaluationOptions& options);
 

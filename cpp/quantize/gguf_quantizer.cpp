@@ -143,7 +143,7 @@ bool is_readable(int type) {
   return type == GGML_TYPE_F32 || ggml_get_type_traits(static_cast<ggml_type>(type))->to_float != nullptr;
 }
 
-// Errors for tensors that cannot be written at all, even unchanged.
+// Throws for tensors that cannot be written at all, not even unchanged.
 void check_input(const Task& task) {
   const GgufTensor& tensor = *task.source;
   if (tensor.name.size() > longest_name)
@@ -210,7 +210,7 @@ void set(std::vector<GgufEntry>& metadata, GgufEntry entry) {
   metadata.push_back(std::move(entry));
 }
 
-// general.file_type is the id of the type that most weights have; upstream's ids are far below ours.
+// general.file_type is the id of the type that most weights have; llama.cpp's ids are far below ours.
 std::vector<GgufEntry> output_metadata(const GgufFile& first, const std::string& description) {
   std::vector<GgufEntry> metadata;
   for (const GgufEntry& entry : first.metadata) {
@@ -351,9 +351,9 @@ class Job {
     std::int64_t first_row, rows;  // of the matrix
   };
 
-  // How far the job is, in units of MatrixQuantizer::work. A part is a matrix, or a tensor that is copied.
+  // Progress of the job, in units of MatrixQuantizer::work. A part is a matrix, or a tensor that is copied.
   struct Work {
-    double all = 0.0, before = 0.0;  // of everything; of the parts that are done
+    double all = 0.0, before = 0.0;  // of everything; of the finished parts
     double part = 0.0;               // of the running part
     std::uint64_t part_size = 1;     // weights or bytes
     std::atomic<std::uint64_t> part_done{0};

@@ -26,16 +26,16 @@ class MatrixQuantizer {
   };
   virtual ~MatrixQuantizer() = default;
 
-  // The cost of a matrix, relative to rounding one weight to the nearest code, by which progress is measured. More
-  // accurate after begin() was called for the matrix.
+  // The cost of a matrix in units of rounding one weight to the nearest code; measures progress. More accurate after
+  // begin() was called for the matrix.
   virtual double work(const Matrix& matrix) const {
     return static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
   }
 
-  // How the weights were quantized, for the metadata.
+  // Describes how the weights were quantized, for the metadata.
   virtual std::string description() const = 0;
 
-  // Called on the calling thread before the first rows of a matrix, for work shared by all rows.
+  // Called before the first rows of a matrix, on the thread that called quantize_gguf, for work shared by all rows.
   virtual void begin(const Matrix& /*matrix*/) {}
 
   // Quantizes whole bands of the matrix, f32 [rows, cols] from `first_row` on, rows a multiple of 16, to codes and
@@ -43,8 +43,8 @@ class MatrixQuantizer {
   virtual std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
                                 std::uint8_t* codes, std::uint8_t* scales) const = 0;
 
-  // Called on the calling thread after a tensor's last row: the RMS error of its outputs relative to the RMS of the
-  // outputs, on the calibration inputs; negative without such inputs.
+  // Called after a tensor's last row, on the thread that called quantize_gguf: the RMS error of its outputs relative to
+  // the RMS of the outputs, on the calibration inputs; negative without such inputs.
   virtual double output_error(const std::string& /*tensor*/) const { return -1.0; }
 };
 
@@ -59,7 +59,7 @@ struct QuantizeOptions {
   std::string keep;     // ECMAScript regular expression; tensors whose name matches keep their type; empty: none
   int num_threads = 0;  // 0: one per CPU
   bool overwrite = false;
-  bool allow_requantize = false;         // also from types below 8 bits
+  bool allow_requantize = false;         // also quantizes types with fewer than 8 bits
   MatrixQuantizer* quantizer = nullptr;  // null: rounds to nearest with `scale`
 
   // Called often, on the thread that called quantize_gguf; returns whether to continue.
@@ -82,12 +82,12 @@ struct QuantizeReport {
   double relative_error = 0.0;                      // over all quantized weights
 };
 
-// Why this tensor of a model keeps its type: llama.cpp's own quantizer keeps it too, its shape is not whole tiles, or
-// it is an embedding of fewer bits, of which passes look up rows and multiply none. Empty if it is quantized.
+// Why this tensor keeps its type: llama.cpp's own quantizer keeps it, too; its shape is not whole tiles; or it is an
+// embedding with fewer bits, whose rows are only looked up. Empty if it is quantized.
 std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>& parts);
 
-// `in` may be any part of a split model; `out` is one file. It is created when complete; an exception leaves no file.
-// Throws std::invalid_argument, ModelError (the input), Error (the output), Cancelled.
+// `in` may be any part of a split model; `out` is one file, created when complete. An exception leaves no file. Throws
+// std::invalid_argument, ModelError (the input), Error (the output), Cancelled.
 QuantizeReport quantize_gguf(const std::string& in, const std::string& out, const QuantizeOptions& options);
 
 }  // namespace specdec
