@@ -35,7 +35,7 @@ bool ConstraintState::read(const Token* output, int length) {
   return true;
 }
 
-// The masks behind the place it rolls back to were those of other tokens.
+// Masks after the place that this rolls back to belong to other tokens.
 void ConstraintState::roll_back(int length) {
   if (length == static_cast<int>(read_.size())) return;
   constraint_->truncate(length);

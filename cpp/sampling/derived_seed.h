@@ -1,4 +1,4 @@
-// Seeds of many texts out of one.
+// Derives the seeds of many texts from one.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace specdec::sampling {
 
-// The seed of text `index` of a batch that was given `seed`: the first text has that seed itself, the others have
-// Philox words of (seed, index), so that batches with other seeds share no text. The counter's high words are outside
+// The seed of text `index` in a batch with `seed`: the first text gets that seed itself, the others get Philox words of
+// (seed, index), so that batches with different seeds share no text. The counter's high words are outside
 // PhiloxUniforms' range.
 constexpr std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t index) noexcept {
   if (index == 0) return seed;

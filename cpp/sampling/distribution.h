@@ -20,16 +20,16 @@ struct Distribution {
   // 0 outside the support. O(1) when the support is 0..n-1, else O(log n).
   double probability(Token token) const noexcept;
 
-  // Empties it and reserves room for `capacity` tokens. Pass the capacity of the source it is filled from: then it
-  // reallocates only when the source did.
+  // Empties the distribution and reserves room for `capacity` tokens. Pass the capacity of the source that fills it:
+  // then this reallocates only when the source did.
   void clear_for(std::size_t capacity);
   void set_one_hot(Token token);
   // row [size]: probabilities of tokens 0..size-1; zeros are left out.
   void set_dense(const double* row, int size);
 };
 
-// Inverse CDF in ascending token order: the first token whose cumulative probability exceeds `uniform`, in [0, 1).
-// If rounding makes the CDF end below `uniform`: the last token of positive probability.
+// Inverse CDF in ascending token order: the first token whose cumulative probability exceeds `uniform`, in [0, 1). If
+// rounding makes the CDF end below `uniform`, the last token of positive probability.
 Token draw(const Distribution& distribution, double uniform) noexcept;
 
 // out = max(0, weight * target - draft), not normalised; returns its sum. out must be neither of the inputs.

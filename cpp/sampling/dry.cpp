@@ -26,7 +26,7 @@ bool Dry::is_breaker(Token token) const {
          std::any_of(found->second.begin(), found->second.end(), [](const auto& rest) { return rest.empty(); });
 }
 
-// The number of tokens after the last breaker; of several that begin with the same token the longest counts.
+// The number of tokens after the last breaker; if several begin with the same token, the longest counts.
 int Dry::tokens_since_breaker(const Token* tokens, int count) const {
   for (int after = 0; after < count; ++after) {
     const Token* const next = tokens + count - after;
@@ -59,7 +59,7 @@ void Dry::find_repetitions(const Token* tokens, int count) {
 }
 
 double Dry::penalty(int length) const {
-  constexpr double largest_log = 88.7228391;  // of a float: as in llama.cpp the penalty stays one
+  constexpr double largest_log = 88.7228391;  // of a float: as in llama.cpp, the penalty remains a finite float
   double exponent = length - params_.allowed_length;
   if (params_.base > 1.000001) exponent = std::min(exponent, std::floor(largest_log / std::log(params_.base)));
   return params_.multiplier * std::pow(params_.base, exponent);

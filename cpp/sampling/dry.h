@@ -1,4 +1,4 @@
-// DRY ("don't repeat yourself"): lowers the logits of tokens that would go on with a repetition of earlier text.
+// DRY ("don't repeat yourself"): lowers the logits of tokens that would continue a repetition of earlier text.
 #pragma once
 
 #include <limits>
@@ -24,15 +24,15 @@ struct DryParams {
   double multiplier = 0.0;  // 0: off
   double base = 1.75;
   int allowed_length = 2;
-  int penalty_last_n = -1;  // number of latest tokens in which repetitions are looked for, -1: all
+  int penalty_last_n = -1;  // how many of the latest tokens are searched for repetitions; -1: all
 
   bool is_on() const noexcept { return multiplier > 0.0 && penalty_last_n != 0; }
   void validate() const;  // throws WrongValue
 };
 
 // A token that followed an earlier occurrence of the last L tokens loses multiplier * base^(L - allowed_length), with
-// the longest L of at least allowed_length. L does not reach back over a breaker, and a token that is one loses
-// nothing. Holds reusable buffers.
+// the longest L of at least allowed_length. L does not reach back over a breaker, and breakers themselves lose nothing.
+// Holds reusable buffers.
 class Dry {
  public:
   Dry(const DryParams& params, const std::vector<std::vector<Token>>& breakers);
@@ -49,9 +49,9 @@ class Dry {
   bool is_breaker(Token token) const;
 
   DryParams params_;
-  std::unordered_map<Token, Rests> breakers_;  // by their first token: what follows it
-  std::vector<int> repeated_;                  // [k] how many of the last tokens stand k tokens earlier, too
-  std::vector<int> longest_;                   // [size] of a token: L + 1; all zero between calls
+  std::unordered_map<Token, Rests> breakers_;  // by first token: the tokens after it
+  std::vector<int> repeated_;                  // [k] how many of the last tokens also occur k tokens earlier
+  std::vector<int> longest_;                   // [size] L + 1 by token; all zero between calls
 };
 
 }  // namespace specdec::sampling

@@ -10,7 +10,7 @@ namespace specdec::sampling {
 
 Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int64_t position) {
   Token best = probs.tokens.front();
-  double lowest = std::numeric_limits<double>::infinity();  // E / prob of best
+  double lowest = std::numeric_limits<double>::infinity();  // E / prob of the best token
   std::int32_t group = -1;
   PhiloxCounter high{};
   for (std::size_t i = 0; i < probs.tokens.size(); ++i) {

@@ -1,4 +1,4 @@
-// The loops of this build, and those of the chosen instruction set.
+// The row loops of this build and of the chosen instruction set.
 #pragma once
 
 #include <type_traits>

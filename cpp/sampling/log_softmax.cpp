@@ -25,7 +25,7 @@ LogSoftmax exact_log_softmax(const float* logits, int size) {
 
 Token LogSoftmax::most_likely() const { return static_cast<Token>(std::max_element(logits, logits + size) - logits); }
 
-// One pass over the row: the tokens so far are kept in order, and nearly every logit is below the last of them.
+// One pass over the row: the best tokens so far are kept in order, and nearly every logit is below the last of them.
 void append_most_likely(const LogSoftmax& row, int count, std::vector<TokenLogprob>& tokens) {
   const auto first = static_cast<std::ptrdiff_t>(tokens.size());
   const auto kept = idx(first + std::min(count, row.size));

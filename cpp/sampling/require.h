@@ -1,4 +1,4 @@
-// This folder's errors about arguments.
+// Argument checks of this folder.
 #pragma once
 
 #include <sstream>

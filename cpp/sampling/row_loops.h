@@ -10,9 +10,9 @@
 
 namespace specdec::sampling {
 
-// next_block_above looks at blocks of so many logits.
+// The block size of next_block_above.
 constexpr int logits_per_block = 64;
-// maxima folds so many lanes at a time.
+// How many lanes maxima folds at a time.
 constexpr int maxima_lanes = 16;
 
 template <class Logit>
@@ -21,7 +21,7 @@ struct LogitLoops {
   // there is none, the start of the partial block at the end.
   std::int32_t (*next_block_above)(const Logit* logits, std::int32_t begin, int size, Logit floor) noexcept;
 
-  // out[count]: each the maximum of `depth` logits that lie maxima_lanes apart. count is a multiple of maxima_lanes.
+  // out[count]: each is the maximum of `depth` logits that lie maxima_lanes apart. count is a multiple of maxima_lanes.
   // NaN is skipped.
   void (*maxima)(const Logit* logits, int depth, double* out, std::size_t count) noexcept;
 
@@ -40,7 +40,7 @@ struct RowLoops {
   double (*exponentials)(double* weights, std::size_t count) noexcept;
   void (*divide)(double* weights, std::size_t count, double total) noexcept;
 
-  // The largest logit (size > 0), and the sum of exp(logit - max), whose terms are floats.
+  // The largest logit (size > 0); and the sum of exp(logit - max), whose terms are floats.
   float (*maximum)(const float* logits, int size) noexcept;
   double (*rough_mass)(const float* logits, int size, float max) noexcept;
 };

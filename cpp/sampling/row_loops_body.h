@@ -1,5 +1,5 @@
 // The loops of row_loops.h in plain C++, for any instruction set; included inside an anonymous namespace by one file
-// per set. Sums are kept in sixteen lanes, so that they are vectorised without being reordered.
+// per set. Sums are kept in sixteen lanes, so that compilers vectorise them without reordering.
 
 constexpr int lanes = 16;
 

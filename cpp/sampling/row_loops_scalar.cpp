@@ -1,4 +1,4 @@
-// Without special instructions: those that every CPU of the architecture has.
+// Compiled for the instructions that every CPU of the architecture has.
 #include "sampling/exponential.h"
 #include "sampling/row_loops.h"
 

@@ -1,5 +1,5 @@
 // Predicts the speedup of speculative decoding from measured times and rates (Leviathan et al., arXiv:2211.17192,
-// section 3.3, with a measured rate in place of their i.i.d. acceptance).
+// section 3.3, with a measured rate instead of their i.i.d. acceptance).
 #pragma once
 
 namespace specdec::sampling {

@@ -285,7 +285,7 @@ double Transforms::mass(std::size_t first, std::size_t last, double max_logit) c
 }
 
 // Keeps the smallest prefix of the candidates, best first, whose softmax mass (without temperature) reaches top_p.
-// Found by bisection, without sorting: the prefix contains [0, first), whose mass is `before`, and ends in (first,
+// Finds it by bisection without sorting: the prefix contains [0, first), whose mass is `before`, and ends in (first,
 // last].
 void Transforms::keep_top_p(double max_logit, double total) {
   std::size_t first = 0, last = candidates_.size();
@@ -310,14 +310,14 @@ void Transforms::keep_min_p(double max_logit) {
   if (params_.min_p > 0.0) drop_lighter(params_.min_p, max_logit);
 }
 
-// Drops candidates of less than `weight` times the maximum's weight. Compares logits, which needs no exponentials.
+// Drops candidates that weigh less than `weight` times the maximum. Compares logits, which needs no exponentials.
 void Transforms::drop_lighter(double weight, double max_logit) {
   const double bound = std::log(weight);
   const auto lighter = [=](const Candidate& candidate) { return candidate.logit - max_logit < bound; };
   candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), lighter), candidates_.end());
 }
 
-// XTC. Returns the highest logit that is left.
+// XTC. Returns the highest remaining logit.
 double Transforms::exclude_top(double max_logit) {
   const double least_weight = params_.xtc_threshold * mass(0, candidates_.size(), max_logit);
   const auto is_top = [&](const Candidate& candidate) { return std::exp(candidate.logit - max_logit) >= least_weight; };

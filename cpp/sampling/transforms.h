@@ -15,7 +15,7 @@
 
 namespace specdec::sampling {
 
-// The ranges of the parameters. Penalties have ranges wide enough for any use that keep logits finite.
+// The ranges of the parameters. Those of penalties are wide enough for any use and keep logits finite.
 namespace ranges {
 constexpr Range temperature = numbers_from(0.0);
 constexpr Range top_k = whole_numbers(0, std::numeric_limits<int>::max(), "0: off");
@@ -45,7 +45,7 @@ struct SamplingParams {
   int penalty_last_n = 64;         // number of latest tokens the penalties count, -1: all
   LogitBias logit_bias;
   DryParams dry;
-  double xtc_probability = 0.0;  // with which the most likely tokens are left out, see Transforms; 0: off
+  double xtc_probability = 0.0;  // of leaving out the most likely tokens, see Transforms; 0: off
   double xtc_threshold = 0.1;    // above 0.5: off
 
   bool greedy() const noexcept { return temperature < 1e-5; }
@@ -62,19 +62,19 @@ class NoTokenLeft : public std::invalid_argument {
 //   logit bias, bans and mask -> penalties -> DRY -> top-k -> top-p -> min-p -> XTC -> temperature -> softmax
 // Ties go to the lower token id everywhere. Holds reusable buffers: one object per sequence, not thread-safe.
 //
-// XTC ("exclude top choices") is done to a row with xtc_probability: of the tokens of probability xtc_threshold or more
-// (before temperature) all but the least likely are left out. The row's random number decides, in [0, 1); it is the
-// same for every row of one place of the text (Sequence::xtc_draw).
+// XTC ("exclude top choices") applies to a row with probability xtc_probability: of the tokens with probability
+// xtc_threshold or more (before temperature), all but the least likely are left out. A random number in [0, 1) decides;
+// it is the same for every row of one place in the text (Sequence::xtc_draw).
 //
 // logits [size] of float or double: -inf means probability zero; NaN, +inf, and rows with only -inf throw
-// std::invalid_argument, the last of them NoTokenLeft. history: the tokens so far, the newest last. Bias and history
-// ids >= size are ignored. mask: the tokens that are allowed; null: all.
+// std::invalid_argument (the last case NoTokenLeft). history: the tokens so far, the newest last. Bias and history ids
+// >= size are ignored. mask: the allowed tokens; null: all.
 class Transforms {
  public:
   explicit Transforms(SamplingParams params, TokenRules rules = {});
 
   const SamplingParams& params() const noexcept { return params_; }
-  // Whether tokens may be banned that another row would allow, so that none may be left.
+  // Whether tokens may be banned, so that possibly no token is left.
   bool bans() const noexcept { return !params_.logit_bias.empty() || rules_.bans(); }
 
   void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
@@ -82,7 +82,7 @@ class Transforms {
   void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out,
              const TokenMask* mask = nullptr, double xtc_draw = 1.0);
 
-  // The token of the highest logit after bias, bans, mask, penalties and DRY. When params().greedy(), apply() gives its
+  // The token with the highest logit after bias, bans, mask, penalties and DRY. If params().greedy(), apply() gives its
   // one-hot distribution.
   Token argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
   Token argmax(const double* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);

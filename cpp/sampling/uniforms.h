@@ -1,5 +1,5 @@
-// The random numbers of a generation, each named by the decision it is used for. So results do not depend on threads,
-// on rollbacks, or on how many numbers were used before.
+// The random numbers of a generation, each identified by the decision that it is used for. So results do not depend on
+// threads, on rollbacks, or on how many numbers were used before.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace specdec::sampling {
 
 // draft: draws the drafted token of a place. accept: accepts or rejects it. next: draws the last token of a cycle (the
 // correction or bonus token). gumbel: the noise of the drafter-invariant mode, see gumbel_max.h. xtc: whether the rows
-// of a position leave out their top choices; position is the token's own index and place 0, in whichever cycle it is
-// asked for. Its value is that of place 1 of `next`, which only has place 0.
+// of a position leave out their top choices; position is the token's own index and place is 0, in any cycle. The
+// enumerator's value is that of `next` at place 1, which is free because `next` only has place 0.
 enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, gumbel = 3, xtc = 6 };
 
 enum class GumbelBits : std::uint32_t { high = 0, low = 1 };
@@ -21,8 +21,8 @@ class UniformSource {
   virtual ~UniformSource() = default;
   // In [0, 1). position: index of the first token of the cycle; place: 0..K within it.
   virtual double uniform(std::int64_t position, int place, Purpose purpose) const = 0;
-  // Noise for gumbel_max() at an index of the sequence, the same in whichever cycle it is asked for: 32 bits for each
-  // of the tokens 4 * group .. 4 * group + 3.
+  // Noise for gumbel_max() at an index of the sequence, the same in any cycle: 32 bits for each of the tokens 4 * group
+  // .. 4 * group + 3.
   virtual PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t group, GumbelBits half) const = 0;
 };
 

@@ -1,6 +1,6 @@
 // Block verification: Sun, Mendlovic, Leviathan, Aharoni, Ro, Beirami and Suresh, "Block verification accelerates
 // speculative decoding", arXiv:2403.10444, algorithm 2. The output has the target's distribution, as with token
-// verification, but the drafts are judged together: within one cycle, no exact method accepts more of them in
+// verification, but the drafts are verified together: within one cycle, no exact method accepts more of them in
 // expectation.
 //
 // It stays exact if a rule chooses the number of drafts during the cycle, as long as the decision to make draft i
@@ -21,7 +21,7 @@ namespace specdec::sampling {
 // Arguments as for verify_token. The cycle keeps the longest prefix whose test succeeds; a rejected prefix does not end
 // the search. target_row is called in order, at most once per place, as long as a longer prefix is possible. uniform(i)
 // decides on the prefix that ends with drafted[i], uniform(num_drafted) draws next_token. excess, correction: scratch
-// space for two residuals; must be none of the other distributions.
+// space for two residuals; must not be any of the other distributions.
 template <class TargetRow, class Uniform>
 Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row,
                      Uniform&& uniform, Distribution& excess, Distribution& correction) {

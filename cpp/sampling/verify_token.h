@@ -26,11 +26,10 @@ inline bool accepts(double uniform, double draft_prob, double target_prob) noexc
   return uniform * draft_prob < target_prob;
 }
 
-// drafted, draft_probs: [num_drafted].
-// target_row(place) -> const Distribution&: the target's distribution at place 0..num_drafted. Called in order, at most
-// once per place, and not beyond the first rejected token.
-// uniform(place) -> double in [0, 1): decides on the drafted token of that place; place num_drafted draws next_token.
-// scratch: space for the residual; must be none of the other distributions.
+// drafted, draft_probs: [num_drafted]. target_row(place) -> const Distribution&: the target's distribution at place
+// 0..num_drafted. Called in order, at most once per place, and not beyond the first rejected token. uniform(place) ->
+// double in [0, 1): decides on the drafted token of that place; place num_drafted draws next_token. scratch: space for
+// the residual; must not be any of the other distributions.
 template <class TargetRow, class Uniform>
 Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row,
                      Uniform&& uniform, Distribution& scratch) {
