@@ -12,8 +12,8 @@ namespace specdec {
 constexpr int rounded_block_size = 32;
 constexpr float tiny_block = 0x1p-110f;
 
-// x [32] -> codes [32]; returns the scale. Static, as all code that files for several instruction sets include: the
-// linker could use the copy that was compiled for another CPU.
+// x [32] -> codes [32]; returns the scale. Static, like all code that files for several instruction sets include:
+// otherwise the linker could use a copy that was compiled for another CPU.
 static inline float round_block(const float* x, std::int8_t* codes) noexcept {
   std::uint32_t largest_bits = 0;  // as integers, magnitudes order NaN and infinity above every finite value
   for (int i = 0; i < rounded_block_size; ++i) {

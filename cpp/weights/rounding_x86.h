@@ -16,7 +16,7 @@ SPECDEC_INLINE std::int32_t sum_of_lanes(__m256i v) {
 
 struct RoundedBlock {
   float scale;
-  __m256i sums[2];  // lanes whose sums are those of the codes of either half
+  __m256i sums[2];  // lanes that add up to the sum of the codes of each half
 };
 
 // x [32] -> codes: 32 int8.

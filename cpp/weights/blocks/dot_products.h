@@ -1,5 +1,5 @@
-// group_sums of matmul_kernel.h where one instruction adds four products of bytes to every int32. The including file
-// defines
+// group_sums of matmul_kernel.h for CPUs with an instruction that adds four products of bytes to every int32. The
+// including file defines
 //   add_products(sum, w, a)       sum + w * a, where w is unsigned (code - lowest) or signed (the code)
 //   broadcast_ints
 //   signed_bytes<type>            whether w is signed

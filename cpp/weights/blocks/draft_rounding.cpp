@@ -12,7 +12,7 @@ void write_half(float x, std::uint8_t* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-// The weight of the largest magnitude, the first of equal ones.
+// The weight with the largest magnitude; of equal ones the first.
 float extreme(const float* x) {
   constexpr int n = 32, lanes = 8;  // lanes, so that compilers vectorize the comparisons without reordering them
   float highest[lanes], lowest[lanes];
@@ -53,7 +53,8 @@ void round_q4_0(const float* x, std::int64_t blocks, std::uint8_t* to) {
   }
 }
 
-// d is the mean magnitude, summed in order. Four blocks at a time: their sums do not wait for each other.
+// d is the mean magnitude, summed in order. Processes four blocks at a time, because their sums do not wait for each
+// other.
 template <int at_once>
 void round_q1_0(const float* x, std::uint8_t* to) {
   constexpr int n = 128, words = n / 32;

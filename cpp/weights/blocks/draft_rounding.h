@@ -1,5 +1,5 @@
-// Rounds weights to fewer bits, for drafts: F32 to Q4_0 and Q1_0, with the bits of ggml's quantizers, in a fraction of
-// their time.
+// Rounds weights to fewer bits for drafts: F32 to Q4_0 and Q1_0, with the same bits as ggml's quantizers in a fraction
+// of the time.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// The quantized weight types of stock GGUF files, whose products are all ours: Q8_0, Q4_0 and their kin, the K-quants,
-// the I-quants, ternary types, MXFP4 and NVFP4.
+// The quantized weight types of stock GGUF files, all of which our kernels multiply: Q8_0, Q4_0 and similar types, the
+// K-quants, the I-quants, ternary types, MXFP4 and NVFP4.
 //
-// A row of k weights is a row of blocks of 32, 64, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h.
-// Every one of these types is the same thing in another packing: per group of 16 or 32 weights
+// A row of k weights is a row of blocks of 32, 64, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h. All
+// these types express the same thing in different packings: per group of 16 or 32 weights
 //   weight = scale * code + offset
 // with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits and a
 // power of two, or a power of two).
@@ -26,7 +26,7 @@
 //   Q4_K      256    144  0..15        d * 6 bits         -dmin * 6 bits
 //   Q5_K      256    176  0..31        d * 6 bits         -dmin * 6 bits
 //   Q6_K      256    210  -32..31      d * int8           -                 groups of 16
-// and where the codes of 8 or 4 neighbours are an entry of a grid (grids.h); odd = 1, 3, 5, ...
+// and types in which the codes of 8 or 4 neighbours are an entry of a grid (grids.h); odd = 1, 3, 5, ...
 //   IQ1_S     256     50  -1..1        d * odd (3 bits)   +- scale / 8
 //   IQ1_M     256     56  -9..9        d / 8 * odd (3)    -            8 (-1..1) +- 1; groups of 16
 //   IQ2_XXS   256     66  -43..43      d / 8 * odd (4)    -            +- 8, 25, 43
@@ -75,9 +75,9 @@ struct Format {
   int group;            // weights that share a scale
   int lowest, highest;  // code
   bool offsets;
-  int bits;        // of a stored code: (code - lowest) / step; Q8_0: the signed byte; or a place in a table (table_of)
+  int bits;        // of a stored code: (code - lowest) / step, or a place in a table (table_of); Q8_0: the signed byte
   int step = 1;    // between codes
-  float unit = 1;  // of scales and offsets, a power of two
+  float unit = 1;  // of scales and offsets; a power of two
 };
 
 constexpr Format formats[num_types] = {
@@ -115,11 +115,11 @@ static constexpr std::int64_t row_bytes(Type type, std::int64_t k) {
 
 constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 constexpr std::int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-// The magnitudes of a grid, then with the other sign; 0 is not used.
+// The magnitudes of a grid, then the same negated; 0 is not used.
 constexpr std::int8_t iq3_values[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
 constexpr std::int8_t iq2_values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
 constexpr std::int8_t iq1_values[16] = {-7, 1, 9, 0, -9, -1, 7, 0};
-// The codes by what is stored; null: a code is the stored number, moved.
+// The table from stored numbers to codes; null: a code is the stored number plus an offset.
 static constexpr const std::int8_t* table_of(Type type) {
   return type == Type::iq4_nl || type == Type::iq4_xs                           ? iq4_values
          : type == Type::mxfp4 || type == Type::nvfp4                           ? fp4_values
@@ -135,18 +135,18 @@ static constexpr std::int8_t code_of(Type type, int stored) {
                             : static_cast<std::int8_t>(format_of(type).lowest + format_of(type).step * stored);
 }
 
-// 32 weights of a row as the file states them; groups of 32 have both halves' scales alike. Numbers d and m are F16
-// bits, d of MXFP4 BF16 bits:
+// 32 weights of a row as stored in the file; in groups of 32, both halves have the same scale. d and m are F16 bits; d
+// of MXFP4 is BF16 bits:
 //   scale = d * unit * scale_code,  offset = -(m * unit * offset_code)
 struct Stored32 {
   std::uint8_t code[32];
-  std::uint16_t d[2], m;                      // d of columns 0-15, 16-31; they differ in NVFP4 alone
+  std::uint16_t d[2], m;                      // d of columns 0-15, 16-31; they differ only in NVFP4
   std::int8_t scale_code[2], offset_code[2];  // of columns 0-15, 16-31
 };
 static constexpr bool has_bfloat_scales(Type type) { return type == Type::mxfp4; }
 static constexpr bool has_group_halves(Type type) { return type == Type::nvfp4; }  // d per group
 
-// BF16 bits of 2^(e - 128), F16 bits of half a UE4M3 number, as llama.cpp reads these bytes.
+// BF16 bits of 2^(e - 128); F16 bits of half a UE4M3 number. llama.cpp reads these bytes in the same way.
 static constexpr std::uint16_t bfloat_of_e8m0(int e) {
   return static_cast<std::uint16_t>(e < 2 ? 0x20 << e : (e - 1) << 7);
 }
@@ -165,7 +165,7 @@ struct HalvesOfUe4m3 {
 };
 static constexpr HalvesOfUe4m3 halves_of_ue4m3;
 
-// Weights 32 part .. 32 part + 31 of a block: the plain statement of the layouts.
+// Weights 32 part .. 32 part + 31 of a block. This is the reference for the layouts.
 Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept;
 
 struct Weights32 {

@@ -1,6 +1,6 @@
 // The types whose codes are entries of a grid: IQ1, IQ2 and IQ3. An entry has 8 neighbouring codes (IQ3: 4), to which
-// the file adds signs. Grids are constants of ggml, which this folder does not know: whoever uses such a type sets
-// them.
+// the file adds signs. The grids are constants of ggml, which this folder does not include, so the user of such a type
+// sets them.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace specdec::blocks {
 
-// Stored codes, a byte each, the first one lowest; all of the positive sign.
+// Stored codes, one byte each, the first in the lowest byte; all positive.
 struct Grids {
   std::uint64_t iq1[2048], iq2_s[1024], iq2_xs[512], iq2_xxs[256];
   std::uint32_t iq3_s[512], iq3_xxs[256];
 };
-void set_grids(const Grids& grids) noexcept;  // once, before any weights of these types are read
+void set_grids(const Grids& grids) noexcept;  // call once, before any weights of these types are read
 const Grids& grids() noexcept;
 
-// These follow each other in Type.
+// These types are consecutive in Type.
 static constexpr bool has_grid(Type type) { return type >= Type::iq3_s && type <= Type::iq1_m; }
 
 // Little-endian.
@@ -28,7 +28,7 @@ static inline std::uint32_t read_bytes(const std::uint8_t* at, int count) {
   return value;
 }
 
-// Bit i of a number as byte i, 0 or 1. Of 7 bits, the eighth makes their sum even.
+// Spreads bit i of a number to byte i, 0 or 1. If only 7 bits are stored, the eighth makes their sum even.
 struct Spread {
   std::uint64_t bits[256] = {}, even[128] = {};
   constexpr Spread() {
@@ -78,7 +78,7 @@ static inline std::uint64_t grid_codes(const Grids& grids, const std::uint8_t* b
   }
 }
 
-// Bits of d; of the scale of columns 32 part + 16 half .. + 15.
+// Bits of d, and of the scale of columns 32 part + 16 half .. + 15.
 template <Type type>
 static inline std::uint16_t grid_d(const std::uint8_t* block) {
   if constexpr (type != Type::iq1_m) return static_cast<std::uint16_t>(read_bytes(block, 2));
@@ -99,13 +99,13 @@ static inline int grid_scale(const std::uint8_t* block, int part, int half) {
       return odd(read_bytes(block + 66 + part, 1) >> (4 * half), 15);
     case Type::iq2_xxs:
       return odd(read_bytes(block + 2 + 8 * part + 4, 4) >> 28, 15);
-    case Type::iq1_s:  // in eighths, as the offset is
+    case Type::iq1_s:  // in eighths, like the offset
       return 8 * odd(read_bytes(block + 34 + 2 * part, 2) >> 12, 7);
     default:
       return odd(read_bytes(block + 48 + part / 2 * 2, 2) >> (6 * (part % 2) + 3 * half), 7);
   }
 }
-// Of IQ1_S: what offset_code is.
+// offset_code of IQ1_S.
 static inline int grid_offset(const std::uint8_t* block, int part) {
   const int eighth = grid_scale<Type::iq1_s>(block, part, 0) / 8;
   return (block[35 + 2 * part] & 0x80) != 0 ? eighth : -eighth;

@@ -1,5 +1,5 @@
-// The layouts of the stock types: what 32 weights of a row are in a file. In a header, so that code for one type
-// contains that of one layout.
+// How 32 weights of a row are stored in a file, for each stock type. In a header, so that code for one type contains
+// only one layout.
 #pragma once
 
 #include <cstring>
@@ -24,14 +24,14 @@ static inline void set_offset(Stored32& w, const std::uint8_t* m, int code = -1)
   w.offset_code[0] = w.offset_code[1] = static_cast<std::int8_t>(code);
 }
 
-// 4 bits of a block of 32: column i in the low half of byte i, column 16 + i in its high half.
+// 4 bits per column of a block of 32: column i in the low half of byte i, column 16 + i in its high half.
 static inline void set_nibbles(Stored32& w, const std::uint8_t* bytes) {
   for (int i = 0; i < 16; ++i) {
     w.code[i] = bytes[i] & 15;
     w.code[16 + i] = bytes[i] >> 4;
   }
 }
-// One bit of every code: bit i of a little-endian number, `to` bits up.
+// Adds one bit to every code: bit i of a little-endian number, shifted up by `to` bits.
 static inline void add_single_bits(Stored32& w, const std::uint8_t* bytes, int to = 0) {
   for (int byte = 0; byte < 4; ++byte) {  // eight codes at once
     std::uint64_t codes;
@@ -40,7 +40,7 @@ static inline void add_single_bits(Stored32& w, const std::uint8_t* bytes, int t
     std::memcpy(w.code + 8 * byte, &codes, sizeof codes);
   }
 }
-// `mask` of every byte after a shift, `to` bits up in every code.
+// Adds `mask` of every shifted byte to every code, shifted up by `to` bits.
 static inline void add_bits(Stored32& w, const std::uint8_t* bytes, int shift, int mask, int to = 0) {
   for (int i = 0; i < 32; ++i) w.code[i] = static_cast<std::uint8_t>(w.code[i] | (bytes[i] >> shift & mask) << to);
 }
@@ -52,7 +52,7 @@ static inline void set_k4_scales(Stored32& w, const std::uint8_t* block, int gro
   set_offset(w, block + 2, group < 4 ? s[group + 4] & 63 : s[group + 4] >> 4 | s[group] >> 6 << 4);
 }
 
-// Code n of the five in a byte of TQ1_0, whose digits to the base 3 are those of a fraction of 256.
+// Code n of the five in a byte of TQ1_0. The codes are the base-3 digits of byte / 256.
 static inline std::uint8_t ternary(std::uint8_t byte, int n) {
   constexpr int powers[5] = {1, 3, 9, 27, 81};
   return static_cast<std::uint8_t>((byte * powers[n] & 255) * 3 >> 8);

@@ -1,9 +1,9 @@
-// Weights of stock GGUF types times activations: one table of functions per instruction set, all giving the same bits.
+// Products of stock GGUF weights with activations: one table of functions per instruction set; all give the same bits.
 //
 //   W (rows, k) as the file holds it,  x (n, k) f32,  out[c * ldo + row] = sum over k of W[row, :] * x[c, :]
 //
-// x is first rounded to int8 blocks of 32 with one f32 scale each (`pack`, into a panel). Then, groups of 16 or 32
-// weights (format.h) in ascending order and one accumulator per output, which starts at 0:
+// x is first rounded to int8 blocks of 32 with one f32 scale each (`pack`, into a panel). Then, for groups of 16 or 32
+// weights (format.h) in ascending order, with one accumulator per output that starts at 0:
 //   acc = fma(float(sum of code * x_code), scale * x_scale, acc)
 //   acc = fma(offset, x_scale * float(sum of x_code), acc)         types with offsets only
 // The sums are integers below 2^24, exact in any order and as f32. So a column's result does not depend on n, on how
@@ -48,7 +48,7 @@ static inline void store_numbers(Type type, float scale, const std::int32_t (&ha
   }
 }
 
-// Panel: columns in groups of panel_width, the last one narrower; a group of w columns is [blocks][w].
+// Panel: columns in groups of panel_width (the last may be narrower); a group of w columns is [blocks][w].
 constexpr int panel_width = 8;
 static constexpr std::int64_t panel_place(std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block) {
   const std::int64_t first = column / panel_width * panel_width,
@@ -59,8 +59,8 @@ static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
   return idx(n * (k / block_size)) * sizeof(PanelBlock);
 }
 
-// Rows of k weights, row_bytes apart; k is a multiple of the type's block. `tiles`: the same in tiles (tiles.h), used
-// if not null.
+// Rows of k weights, row_bytes apart; k is a multiple of the type's block. `tiles`: the same weights in tiles
+// (tiles.h), used if not null.
 struct Matrix {
   Type type;
   const std::uint8_t* weights;
@@ -68,15 +68,15 @@ struct Matrix {
   const std::uint8_t* tiles = nullptr;
 };
 
-// 16 rows of tile_columns, decoded once for all columns of activations. A byte is a code, or code - lowest where the
-// kernel multiplies unsigned bytes; four columns of a row lie together, then those of the next row.
+// 16 rows of tile_columns, decoded once for all columns of activations. A byte is a code, or code - lowest if the
+// kernel multiplies unsigned bytes; four columns of a row lie together, followed by those of the next row.
 constexpr int tile_columns = 512;
 struct DecodedTile {
   std::uint8_t codes[tile_columns / 4][tile_rows][4];
   float scale[tile_columns / 16][tile_rows], offset[tile_columns / 16][tile_rows];  // by group
 };
 
-// The memory of a thread: a tile, the last rows of a matrix with zeros after them, and accumulators [n][16].
+// A thread's memory: a tile, the last rows of a matrix padded with zeros, and accumulators [n][16].
 constexpr int padded_bytes = tile_rows * (tile_columns / 32 * 34);
 static constexpr std::size_t scratch_bytes(std::int64_t n) {
   return sizeof(DecodedTile) + padded_bytes + idx(n) * tile_rows * sizeof(float);
@@ -90,8 +90,8 @@ struct Kernels {
   void (*pack)(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
                std::int64_t block_end, PanelBlock* panel) noexcept;
 
-  // All n columns and rows [row_begin, row_end); `out` is the place of the first of these rows, of column 0. row_begin
-  // is best a multiple of tile_rows; with tiles it must be.
+  // Multiplies all n columns by rows [row_begin, row_end); `out` is the place of the first of these rows in column 0.
+  // row_begin should be a multiple of tile_rows; with tiles it must be.
   void (*matmul)(const Matrix& w, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
                  float* out, std::int64_t ldo, void* scratch) noexcept;
 };
@@ -101,7 +101,7 @@ void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std:
 
 extern const Kernels kernels_scalar;
 extern const Kernels kernels_avx2, kernels_avx512_vnni;        // x86 builds only
-extern const Kernels kernels_avx_vnni;                         // x86 builds by compilers that know it
+extern const Kernels kernels_avx_vnni;                         // x86 builds with compilers that support it
 extern const Kernels kernels_neon_i8mm, kernels_neon_dotprod;  // 64-bit ARM builds only
 
 }  // namespace specdec::blocks

@@ -54,7 +54,7 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
           const __m256i pairs = signed_bytes<type>
                                     ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[v]), _mm256_sign_epi8(a, w[v]))
                                     : _mm256_maddubs_epi16(w[v], a);
-          // Evaluated here, or the compiler reorders the sums and spills.
+          // Force evaluation here; otherwise the compiler reorders the sums and spills.
           if constexpr (step == 1) {
             sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(pairs, ones));
             __asm__("" : "+x"(sums[c][v]));

@@ -21,7 +21,7 @@ SPECDEC_INLINE Codes load_codes(const void* p) { return _mm512_loadu_si512(p); }
 SPECDEC_INLINE void store_codes(void* p, Codes v) { _mm512_storeu_si512(p, v); }
 SPECDEC_INLINE Ints broadcast_ints(std::int32_t x) { return _mm512_set1_epi32(x); }
 SPECDEC_INLINE Codes either(Codes a, Codes b) { return _mm512_or_si512(a, b); }
-// Bits `mask` of every byte after a shift to the right, or by a negative number to the left.
+// Bits `mask` of every byte after a shift to the right (to the left if negative).
 SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
   v = shift > 0 ? _mm512_srli_epi32(v, static_cast<unsigned>(shift))
                 : _mm512_slli_epi32(v, static_cast<unsigned>(-shift));

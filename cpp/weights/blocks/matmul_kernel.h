@@ -1,10 +1,9 @@
 // The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous
 // namespace
-//   columns_at_once            the most columns that multiply_columns takes, a divisor of panel_width
-//   repeats_in_registers       how often a tile may be decoded before storing it pays
-//   slow_repeats_in_registers  the same for tiles with codes of two planes or a scale for every 16 columns
-//   vector_rows                rows in a vector
-//   Codes, Ints, Floats        vectors of four codes, one sum, one number per row, with load_codes, store_codes,
+//   columns_at_once the most columns that multiply_columns takes; a divisor of panel_width repeats_in_registers how
+//   often a tile may be decoded before storing it pays slow_repeats_in_registers the same for tiles with codes of two
+//   planes or a scale for every 16 columns vector_rows rows in a vector Codes, Ints, Floats vectors of four codes, one
+//   sum, one number per row, with load_codes, store_codes,
 //                              load_floats, store_floats, load_halves (F16), load_bfloats (BF16), load_bytes (int8),
 //                              negative, broadcast, to_floats, multiplied (a * b), fused (a * b + c), either (a | b)
 //   field(codes, shift, mask)  bits of every byte after a shift to the right, or by a negative number to the left
@@ -16,18 +15,18 @@
 //                              may be fetched
 //   stream_row(out, row), finish_streams()
 //                              stores 16 numbers past the caches, at a place aligned to 64 bytes
-// Everything here has internal linkage, so that no linker can share it between instruction sets.
+// Everything here has internal linkage, so that the linker cannot share it between instruction sets.
 
 constexpr int vectors = tile_rows / vector_rows;
 constexpr int vector_bytes = 4 * vector_rows;  // of 4 columns
 constexpr int prefetch_bytes = 6144;           // distance; 2304 to 9216 are equally good with AVX2
 
-// From this many outputs of a whole product on, they bypass the caches. Their lines are in the caches of other cores,
-// which have read the last product there, and waiting for a line takes as long as multiplying a few columns. Fewer
-// outputs are read again soon.
+// If a whole product has at least this many outputs, they bypass the caches: their lines are in the caches of other
+// cores, which have read the last product there, and waiting for a line takes as long as multiplying a few columns.
+// Fewer outputs are read again soon.
 constexpr std::int64_t streamed_outputs = 8192;
 
-// Weights of a DecodedTile, 32 columns after another.
+// Weights of a DecodedTile, 32 columns at a time.
 template <Type type>
 class DecodedWeights {
  public:
@@ -81,7 +80,7 @@ class TileWeights {
   // Columns 4 four .. 4 four + 3 of 32.
   SPECDEC_INLINE Codes codes(int four, int v) const {
     constexpr int low = low_bits(type), high = high_bits(type),
-                  step = format_of(type).step;  // a step of 2 is one bit further up
+                  step = format_of(type).step;  // a step of 2 shifts codes up by one bit
     const auto vector = [&](int i) { return load_codes(codes_ + i * 4 * tile_rows + v * vector_bytes); };
     if constexpr (low == 8) return finished<type>(vector(four));
     Codes code = field(vector(four % low), low * (four / low) - (step - 1), ((1 << low) - 1) * step);
@@ -103,8 +102,8 @@ class TileWeights {
     codes_ += codes_bytes(type);
   }
   SPECDEC_INLINE void next_block() { block_ += tile_block_bytes(type); }
-  // The same weights for one of several turns over blocks32 blocks. Each turn fetches its share of what comes next into
-  // the second cache level: the hardware's prefetcher is late, even for one column.
+  // The same weights for one of several turns over blocks32 blocks. Each turn prefetches its share of what comes next
+  // into L2: the hardware prefetcher is too late, even for one column.
   SPECDEC_INLINE TileWeights for_turn(int turn, int turns, std::int64_t blocks32) const {
     TileWeights w = *this;
     w.ahead_ = block_ + prefetch_bytes + blocks32 * part_bytes * turn / turns;
@@ -127,8 +126,7 @@ class TileWeights {
   Floats d_[vectors] = {}, m_[vectors] = {};
 };
 
-// acc[c * 16 + row] of C columns over blocks32 blocks, going on from what it holds; x: of a panel group of `width`
-// columns.
+// Adds to acc[c * 16 + row] the products of C columns over blocks32 blocks. x: in a panel group of `width` columns.
 template <Type type, int C, class Weights>
 void multiply_columns(Weights w, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* sums) {
   constexpr Format format = format_of(type);
@@ -211,7 +209,7 @@ void multiply_some(int columns, const Weights& w, std::int64_t blocks32, const P
   if constexpr (C > 1) multiply_some<type, C - 1>(columns, w, blocks32, x, width, acc);
 }
 
-// 16 rows times all columns; x: the panel from the first block on.
+// Multiplies 16 rows by all columns. x: the panel from the first block on.
 template <Type type, class Weights>
 void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t blocks32, const PanelBlock* panel,
                    std::int64_t n, std::int64_t k, float* acc) {
@@ -220,7 +218,7 @@ void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t bloc
   for (std::int64_t first = 0; first < n; first += panel_width) {
     const int width = static_cast<int>(n - first < panel_width ? n - first : panel_width);
     const PanelBlock* x = panel + panel_place(n, k, first, first_block);
-    const int pieces = (width + columns_at_once - 1) / columns_at_once;  // as equal as may be
+    const int pieces = (width + columns_at_once - 1) / columns_at_once;  // as equal as possible
     for (int piece = 0; piece < pieces; ++piece) {
       const int begin = width * piece / pieces, end = width * (piece + 1) / pieces;
       multiply_some<type>(end - begin, w.for_turn(turn++, turns, blocks32), blocks32, x + begin, width,
@@ -229,14 +227,14 @@ void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t bloc
   }
 }
 
-// With more columns than this, storing a decoded tile pays; never where codes are bytes already.
+// Storing a decoded tile pays with more columns than this, but never if codes are bytes already.
 template <Type type>
 constexpr std::int64_t columns_in_registers = low_bits(type) == 8 ? INT64_MAX
                                               : high_bits(type) > 0 || format_of(type).group < block_size
                                                   ? slow_repeats_in_registers* columns_at_once
                                                   : repeats_in_registers* columns_at_once;
 
-// 16 rows from `row` on as the file has them, `rows` of which exist, times all columns.
+// Multiplies 16 rows of the file's layout, from `row` on, by all columns; `rows` of them exist.
 template <Type type>
 void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const PanelBlock* panel, std::int64_t n,
                    DecodedTile& tile, std::uint8_t* padded, float* acc) {
@@ -260,8 +258,7 @@ void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const P
   }
 }
 
-// A tile of tiles.h, decoded in registers, times all columns. In chunks, which stay in the first cache level for every
-// turn.
+// Multiplies a tile of tiles.h, decoded in registers, by all columns, in chunks that stay in L1 for every turn.
 template <Type type>
 void multiply_packed(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k, float* acc) {
   for (std::int64_t column = 0; column < k; column += tile_columns) {
@@ -271,7 +268,7 @@ void multiply_packed(const std::uint8_t* block, const PanelBlock* panel, std::in
   }
 }
 
-// A tile of tiles.h times many columns.
+// Multiplies a tile of tiles.h by many columns.
 template <Type type>
 void multiply_unpacked(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k,
                        DecodedTile& tile, float* acc) {

@@ -19,7 +19,7 @@ SPECDEC_INLINE Ints add_products(Ints sum, Codes w, Ints a) { return vdotq_s32(s
 
 }  // namespace
 
-// Few activations are packed for many weights.
+// pack_scalar is fast enough: few activations are packed for many weights.
 const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, pack_scalar, matmul};
 
 }  // namespace specdec::blocks

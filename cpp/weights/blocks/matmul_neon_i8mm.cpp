@@ -1,5 +1,5 @@
 // ARM kernels with the matrix instructions of ARMv8.6 (i8mm): smmla multiplies 8 columns of two rows of weights by
-// those of two columns of activations, twice what sdot does. An odd column takes sdot.
+// those of two columns of activations, twice as much as sdot. An odd column uses sdot.
 #include <arm_neon.h>
 
 #include "weights/blocks/matmul.h"
@@ -9,7 +9,7 @@ namespace {
 
 #include "weights/blocks/vectors_neon.h"
 
-// 8 activations of one column, from byte `at` on; of two.
+// 8 activations, from byte `at` on, of one column or of two.
 SPECDEC_INLINE int8x8_t eight(const PanelBlock& x, int at) {
   return vld1_s8(reinterpret_cast<const std::int8_t*>(x.codes) + at);
 }

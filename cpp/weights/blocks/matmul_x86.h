@@ -1,12 +1,11 @@
-// What the x86 kernels share: decoding and packing in 256-bit registers, the products over vectors of any width, and
-// the loops of matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
-//   what vectors_256.h defines   vectors of one number per row, or of four codes per row
-//   signed_bytes<type>           whether a tile holds codes as they are (else code - lowest, unsigned)
-//   group_sums<type, C>(weights, x, group, sums)
+// Shared by the x86 kernels: decoding and packing in 256-bit registers, the products over vectors of any width, and the
+// loops of matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
+//   what vectors_256.h defines vectors of one number per row, or of four codes per row signed_bytes<type> whether a
+//   tile holds signed codes (otherwise code - lowest, unsigned) group_sums<type, C>(weights, x, group, sums)
 //                                sums[c][v] = exact sums of a group of columns
 //
-// Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row; what unpacks
-// bits works on bytes and so commutes with that.
+// Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row. Unpacking
+// bits works on bytes and so commutes with the transposition.
 
 SPECDEC_INLINE __m256i bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 
@@ -23,7 +22,7 @@ SPECDEC_INLINE Quad transposed(const __m256i (&a)[4]) {
            _mm256_unpacklo_epi64(high01, high23), _mm256_unpackhi_epi64(high01, high23)}};
 }
 
-// 8 rows of a matrix, from some byte on; and as much of what comes next in memory.
+// 8 rows of a matrix, from some byte on, and an equal part of what comes next in memory.
 struct Rows {
   const std::uint8_t* at;
   std::int64_t stride;
@@ -37,7 +36,7 @@ SPECDEC_INLINE __m256i pair(__m128i low, __m128i high) {
 }
 SPECDEC_INLINE Quad load(Rows rows) {
   // Sixteen rows are more streams than the hardware prefetches. Prefetching them in order, a few lines at a time, into
-  // the second cache level makes products with one column twice as fast.
+  // L2 makes products with one column twice as fast.
   __builtin_prefetch(rows.ahead, 0, 2);
   __builtin_prefetch(rows.ahead + 64, 0, 2);
   __m256i a[4];
@@ -72,7 +71,7 @@ SPECDEC_INLINE __m256i bits(__m256i v, int mask) {
 SPECDEC_INLINE __m256i low_half(__m256i v) { return bits<0>(v, 15); }
 SPECDEC_INLINE __m256i high_half(__m256i v) { return bits<4>(v, 15); }
 
-// Where the codes of 8 rows of a block go.
+// The destination of the codes of 8 rows of a block.
 struct Place {
   std::uint8_t* at;
   SPECDEC_INLINE void store(int column, __m256i v) const {  // of 4 columns
@@ -80,7 +79,7 @@ struct Place {
   }
 };
 
-// The codes of a type with a table; unsigned: less the lowest.
+// Codes of a type with a table; if unsigned, minus the lowest code.
 template <Type type>
 SPECDEC_INLINE __m128i code_table() {
   constexpr int add = signed_bytes<type> ? 0 : -format_of(type).lowest;
@@ -122,7 +121,7 @@ SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Place to) {
   }
 }
 
-// A lane's low byte, two bits to a byte.
+// Spreads a lane's low byte, two bits to a byte.
 SPECDEC_INLINE __m256i spread_pairs(__m256i v) {
   v = _mm256_and_si256(v, _mm256_set1_epi32(0xFF));
   v = _mm256_and_si256(_mm256_or_si256(v, _mm256_slli_epi32(v, 12)), _mm256_set1_epi32(0x000F000F));
@@ -156,7 +155,7 @@ SPECDEC_INLINE __m256i finished_grid(__m256i v) {
   else return v;
 }
 
-// Entries of grids, row by row, then transposed.
+// Looks up entries of grids row by row, then transposes.
 template <Type type>
 SPECDEC_INLINE void decode_grid(Rows rows, Place to) {
   constexpr int columns = format_of(type).columns;
@@ -315,7 +314,7 @@ SPECDEC_INLINE __m256 low_halves(__m256i v) {
 SPECDEC_INLINE __m256 high_halves(__m256i v) { return low_halves(_mm256_srli_epi32(v, 16)); }
 SPECDEC_INLINE __m256 negated(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
 
-// Where the scales or offsets of 8 rows of a block go: [group][16].
+// The destination of the scales or offsets of 8 rows of a block: [group][16].
 struct Scales {
   float* at;
   SPECDEC_INLINE void store(int group, __m256 v) const { _mm256_storeu_ps(at + group * tile_rows, v); }
@@ -457,7 +456,7 @@ void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blo
 
 // --- codes of tiles.h -------------------------------------------------------------------------------------------
 
-// From stored codes to what group_sums multiplies.
+// Converts stored codes to what group_sums multiplies.
 template <Type type>
 SPECDEC_INLINE Codes finished(Codes code) {
   if constexpr (has_table(type)) return looked_up(code_table<type>(), code);

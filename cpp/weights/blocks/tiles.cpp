@@ -9,8 +9,8 @@
 namespace specdec::blocks {
 namespace {
 
-// The codes of 32 columns of 16 rows: four columns of a row are the bytes of a word. What works on words is vectorized
-// by compilers.
+// The codes of 32 columns of 16 rows; four columns of a row are the bytes of a word. Compilers vectorize operations on
+// words.
 struct Words {
   std::uint32_t word[8][tile_rows];
 };

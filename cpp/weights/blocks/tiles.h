@@ -1,18 +1,17 @@
-// Stock weights in tiles of 16 rows: the order in which kernels multiply them, made once when a model is loaded. A
-// file's rows are transposed for every product; tiles are read from one end to the other. Products have
-// the same bits.
+// Stock weights in tiles of 16 rows, in the order in which kernels multiply them; written once when a model is loaded.
+// A file's rows must be transposed for every product; tiles are read sequentially. Products have the same bits.
 //
-// A tile holds 16 rows of k weights, block after block of the type's columns; rows missing in the last tile are
-// zeros. A block:
+// A tile holds 16 rows of k weights, block after block of the type's columns; missing rows of the last tile are zeros.
+// A block:
 //   d            16 F16, one per row (MXFP4: BF16; NVFP4: [group][16])
 //   m            16 F16; types with offsets
 //   scale codes  [group][16] int8;   blocks of 256 columns, but ternary ones
 //   minima       [group][16] int8;   the same with offsets
 //   codes        for every 32 columns, `bits` * 64 bytes
-// Grids are decoded: their tiles have more bytes than the file, IQ1 and IQ2 1.3 to 2 times as many, and are read faster
-// than grids are looked up. Codes lie in planes of 8, 4, 2 or 1 bits: 5 bits are 4 and 1, 6 are 4 and 2, 3 are 2 and 1,
-// low bits first. A plane of f bits is [f][16][4] bytes: columns 4 i .. 4 i + 3 of a row are four neighbouring bytes of
-// vector i % f, in their bits f * (i / f) and up.
+// Grids are decoded: such tiles have more bytes than the file (IQ1 and IQ2 1.3 to 2 times as many), but reading them is
+// faster than looking up grids. Codes lie in planes of 8, 4, 2 or 1 bits: 5 bits are 4 and 1, 6 are 4 and 2, 3 are 2
+// and 1, low bits first. A plane of f bits is [f][16][4] bytes: columns 4 i .. 4 i + 3 of a row are four neighbouring
+// bytes of vector i % f, in their bits f * (i / f) and up.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ namespace specdec::blocks {
 
 constexpr int tile_rows = 16;
 
-// To be raised when write_tile() writes other bytes, or round_rows() (draft_rounding.h) others for it: tiles on disk
-// are used by programs of the same layout (llama/tile_cache.h).
+// Raise this number whenever write_tile(), or round_rows() (draft_rounding.h) before it, changes its bytes: programs
+// use tiles on disk that have their layout number (llama/tile_cache.h).
 constexpr int tile_layout = 1;
 
 static constexpr int low_bits(Type type) {
@@ -60,7 +59,7 @@ static constexpr std::int64_t tiles_bytes(Type type, std::int64_t rows, std::int
 void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k,
                 std::uint8_t* tile) noexcept;
 
-// 32 columns of a row of a tile: part `part` of its block `block`.
+// 32 columns of a row of a tile: part `part` of a block.
 Stored32 stored_in_tile(Type type, const std::uint8_t* block, int row, int part) noexcept;
 
 }  // namespace specdec::blocks

@@ -1,5 +1,5 @@
-// 8 rows in a register: what matmul_x86.h needs of a 256-bit instruction set. Included, inside an anonymous namespace,
-// by its file.
+// 8 rows in a register: what matmul_x86.h needs from a 256-bit instruction set. Included, inside an anonymous
+// namespace, by the instruction set's file.
 using Ints = __m256i;
 using Codes = __m256i;
 using Floats = __m256;
@@ -10,7 +10,7 @@ SPECDEC_INLINE Codes load_codes(const void* p) { return _mm256_loadu_si256(stati
 SPECDEC_INLINE void store_codes(void* p, Codes v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 SPECDEC_INLINE Ints broadcast_ints(std::int32_t x) { return _mm256_set1_epi32(x); }
 SPECDEC_INLINE Codes either(Codes a, Codes b) { return _mm256_or_si256(a, b); }
-// Bits `mask` of every byte after a shift to the right, or by a negative number to the left.
+// Bits `mask` of every byte after a shift to the right (to the left if negative).
 SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
   v = shift > 0 ? _mm256_srli_epi32(v, shift) : _mm256_slli_epi32(v, -shift);
   return _mm256_and_si256(v, _mm256_set1_epi32(mask * 0x01010101));

@@ -1,5 +1,5 @@
-// What the kernels for ARM share: vectors of four rows, signed codes as they are. Included by one file per instruction
-// set, in an anonymous namespace, before matmul_kernel.h.
+// Shared by the ARM kernels: vectors of four rows, signed codes. Included by one file per instruction set, in an
+// anonymous namespace, before matmul_kernel.h.
 
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
@@ -46,7 +46,7 @@ SPECDEC_INLINE Codes finished(Codes code) {
   else return vaddq_s8(code, vdupq_n_s8(static_cast<std::int8_t>(format_of(type).lowest)));
 }
 
-// Decodes by the plain statement of the layouts: few columns would gain from more.
+// Decodes with the reference code: faster decoding would help only passes of few columns.
 template <Type type>
 void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t*,
                  DecodedTile& tile) {

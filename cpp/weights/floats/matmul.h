@@ -50,8 +50,8 @@ struct Kernels {
   CpuFeatures needs;
   int panel_width;  // maximum number of columns in a group
 
-  // All n columns and rows [row_begin, row_end); `out` is the place of the first of these rows, of column 0. Fastest if
-  // both are multiples of tile_rows.
+  // Multiplies all n columns by rows [row_begin, row_end); `out` is the place of the first of these rows in column 0.
+  // Fastest if both limits are multiples of tile_rows.
   void (*matmul)(const Matrix& w, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
                  float* out, std::int64_t ldo) noexcept;
 };

@@ -3,7 +3,7 @@
 //   Vector, width, zero, load (f32), load_f16, load_bf16 (`width` weights as f32), fused (a * b + c),
 //   Sum: a sum of sixteen lanes in vectors; store_totals(a, b, c, d, out): four of them, folded by halves,
 //   tile_columns: the most columns of a tile, at most 8, and rows_at_once(columns): tiles that fit the registers.
-// Everything here has internal linkage, so that no linker can share it between instruction sets.
+// Everything here has internal linkage, so that the linker cannot share it between instruction sets.
 
 // Keeps gcc from loading a vector again for every multiply-add that uses it: loads would become the bottleneck.
 inline Vector in_register(Vector v) {
@@ -68,8 +68,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   const char* w = static_cast<const char*>(m.weights) + row * m.row_bytes;
   const std::int64_t row_bytes = m.row_bytes;
   constexpr int stride = columns * lanes;
-  // Prefetch distance: 6 KiB ahead for a single row; with several, the same place in the next rows. Into L2, because in
-  // L1 the weights would evict the activations.
+  // Prefetch distance: 6 KiB ahead for a single row; with several, the same place in the next rows. The target is L2,
+  // because in L1 the weights would evict the activations.
   const std::int64_t ahead = rows == 1 ? 6 << 10 : rows * row_bytes;
   std::int64_t left = m.k;
   for (; left >= line_weights; left -= line_weights) {
@@ -93,8 +93,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   for (int c = 0; c < columns; ++c) __builtin_memcpy(out + c * ldo, totals + c * rows, sizeof(float) * rows);
 }
 
-// For one column, going row by row suits the hardware prefetcher best, as long as the column stays in L1. Short rows
-// belong to small models, whose weights are in the caches: there several rows at a time are faster.
+// For one column, multiplying row by row suits the hardware prefetcher best, as long as the column stays in L1. Short
+// rows belong to small models, whose weights are in the caches; there several rows at a time are faster.
 constexpr bool one_by_one(int columns, std::int64_t k) { return columns == 1 && k >= 512 && k <= 4096; }
 
 template <Type type, int columns>

@@ -1,4 +1,4 @@
-// Without special instructions: those that every CPU of the architecture has.
+// Compiled for the instructions that every CPU of the architecture has.
 #include "weights/mxfp6/calibration_loops.h"
 
 namespace specdec::mxfp6 {

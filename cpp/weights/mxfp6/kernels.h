@@ -12,7 +12,7 @@ namespace specdec::mxfp6 {
 const std::vector<const Kernels*>& all_kernels();
 const std::vector<const CalibrationLoops*>& all_calibration_loops();
 
-// Those of the chosen instruction set.
+// The loops of the chosen instruction set.
 const CalibrationLoops& calibration_loops();
 
 }  // namespace specdec::mxfp6

@@ -76,8 +76,8 @@ struct Kernels {
   void (*quantize)(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
                    std::int64_t block_end, void* panel) noexcept;
 
-  // All n columns and the rows of bands [band_begin, band_end); `out` is the place of the first of these rows, of
-  // column 0.
+  // Multiplies all n columns by the rows of bands [band_begin, band_end); `out` is the place of the first of these rows
+  // in column 0.
   void (*matmul)(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
                  std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept;
 };

@@ -50,7 +50,7 @@ SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::int8_t* decoded) 
 
 constexpr int prefetch_bytes = 12 * tile_bytes;
 
-// Into the second-level cache.
+// Prefetches into L2.
 SPECDEC_INLINE void prefetch_tile(const std::uint8_t* tile) {
   for (int line = 0; line < tile_bytes; line += 64) __builtin_prefetch(tile + prefetch_bytes + line, 0, 2);
 }

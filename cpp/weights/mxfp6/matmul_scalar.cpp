@@ -1,4 +1,5 @@
-// Scalar kernels: matmul.h's definition in plain code, for CPUs without any of the others and as reference in tests.
+// Scalar kernels: the definition in matmul.h as plain code, for CPUs without any of the other kernels and as the
+// reference in tests.
 #include "weights/mxfp6/matmul.h"
 
 namespace specdec::mxfp6 {
