@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first word of a file; nothing for "max" and for what is no number.
+// The number that is a file's first word; nullopt for "max" and anything else that is not a number.
 std::optional<double> number_in(const fs::path& file) {
   std::ifstream stream(file);
   double value = 0.0;
@@ -20,7 +20,7 @@ std::optional<double> number_in(const fs::path& file) {
   return value;
 }
 
-// "key value" on a line of its own.
+// The value of the line "key value".
 std::uint64_t entry(const fs::path& file, const std::string& wanted) {
   std::ifstream stream(file);
   std::string key;
@@ -30,8 +30,8 @@ std::uint64_t entry(const fs::path& file, const std::string& wanted) {
   return 0;
 }
 
-// `group` and all groups above it, as folders below `mount`. In a container the path may be the host's, which is not
-// there: then the mount itself is the group.
+// `group` and all groups above it, as folders below `mount`. In a container the path may be the host's and not exist;
+// then the mount itself is the group.
 std::vector<fs::path> folders(const fs::path& mount, const std::string& group) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -45,7 +45,7 @@ std::vector<fs::path> folders(const fs::path& mount, const std::string& group) {
 
 void limit_memory(CgroupLimits& limits, std::optional<double> limit, std::optional<double> used,
                   std::uint64_t reclaimable) {
-  constexpr double unlimited = 0x1p60;  // version 1 says "no limit" with a huge number
+  constexpr double unlimited = 0x1p60;  // version 1 writes a huge number for "no limit"
   if (!limit || *limit < 0.0 || *limit >= unlimited) return;
   const double taken = std::max(0.0, used.value_or(0.0) - static_cast<double>(reclaimable));
   limits.available_memory =
@@ -59,7 +59,8 @@ void limit_cpus(CgroupLimits& limits, std::optional<double> quota, std::optional
 void read_version_2(CgroupLimits& limits, const fs::path& folder) {
   limit_memory(limits, number_in(folder / "memory.max"), number_in(folder / "memory.current"),
                entry(folder / "memory.stat", "inactive_file") + entry(folder / "memory.stat", "active_file"));
-  std::ifstream stream(folder / "cpu.max");  // "200000 100000": microseconds in every so many; or "max 100000"
+  std::ifstream stream(folder / "cpu.max");  // "200000 100000": microseconds per period, and the period; or "max
+                                             // 100000"
   double quota = 0.0, period = 0.0;
   if (stream >> quota >> period) limit_cpus(limits, quota, period);
 }
@@ -88,7 +89,7 @@ CgroupLimits cgroup_limits(const fs::path& root) {
   CgroupLimits limits;
   const fs::path mount = root / "sys/fs/cgroup";
   std::ifstream groups(root / "proc/self/cgroup");
-  // "ID:CONTROLLERS:PATH"; version 2 has no controllers there.
+  // "ID:CONTROLLERS:PATH"; version 2 has an empty CONTROLLERS.
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;

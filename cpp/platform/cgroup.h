@@ -14,8 +14,8 @@ struct CgroupLimits {
   double cpus = std::numeric_limits<double>::infinity();  // processors' worth of time
 };
 
-// The tightest limits of the process's group and all groups above it. `root`: where proc/ and sys/ lie; tests name
-// another one. Files that are missing or unreadable limit nothing.
+// The tightest limits of the process's group and all groups above it. `root`: the folder with proc/ and sys/, which
+// tests change. Missing or unreadable files limit nothing.
 CgroupLimits cgroup_limits(const std::filesystem::path& root = "/");
 
 }  // namespace specdec

@@ -36,9 +36,9 @@ std::set<int> numbers_in(const std::string& list) {
   return found;
 }
 
-// Those that are not much slower than the fastest of them. Intel's processors list their performance cores; ARM's have
-// a speed each, 1024 for the fastest, which on processors of three kinds of cores is well below that for most fast
-// ones.
+// The processors that are not much slower than the fastest of them. For Intel's processors, Linux lists the performance
+// cores. For ARM's, it states a speed for each, 1024 for the fastest; on processors with three kinds of cores, most
+// fast ones are well below that.
 std::vector<int> performance_cores(const std::vector<int>& processors, const fs::path& devices) {
   const std::set<int> listed = numbers_in(line_of(devices / "cpu_core/cpus"));
   std::vector<int> capacities;

@@ -6,7 +6,7 @@
 namespace specdec {
 
 std::filesystem::path executable_path();  // empty if unknown
-// The file of this code: the program, or a library that it has loaded (the extension module in Python).
+// The file that contains this code: the program, or a library that it has loaded (the extension module in Python).
 std::filesystem::path code_path();  // empty if unknown
 
 }  // namespace specdec

@@ -76,8 +76,8 @@ struct Transfer {
   const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take;
   const std::function<bool()>& cancelled;
   HttpResponse response;
-  std::exception_ptr failure;  // of take
-  bool is_taken = false;       // take wants no more
+  std::exception_ptr failure;  // thrown by `take`
+  bool is_taken = false;       // `take` wants no more
   bool is_cancelled = false;
 };
 
@@ -87,7 +87,7 @@ std::string trim(const std::string& text) {
   return start == std::string::npos ? "" : text.substr(start, text.find_last_not_of(blank) - start + 1);
 }
 
-// A line of the head. Every response, also a redirection's, begins with "HTTP/1.1 200 OK".
+// A line of the response's head. Every response, also a redirection, begins with a line such as "HTTP/1.1 200 OK".
 extern "C" std::size_t on_header(const char* data, std::size_t size, std::size_t count, void* pointer) {
   HttpResponse& response = static_cast<Transfer*>(pointer)->response;
   const std::string line(data, size * count);
@@ -122,7 +122,7 @@ std::string host_of(const std::string& url) {
   const std::size_t start = url.find("://");
   if (start == std::string::npos) return url;
   const std::string rest = url.substr(start + 3, url.find('/', start + 3) - start - 3);
-  return rest.substr(rest.rfind('@') + 1);  // without a name and password
+  return rest.substr(rest.rfind('@') + 1);  // without name and password
 }
 
 }  // namespace

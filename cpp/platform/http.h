@@ -1,5 +1,5 @@
-// HTTP and HTTPS through the system's libcurl, which is loaded when it is first needed: proxies and certificates are
-// those of the system, and a program that downloads nothing does not depend on it.
+// HTTP and HTTPS through the system's libcurl, loaded when first needed: so the system's proxies and certificates are
+// used, and a program that downloads nothing does not depend on libcurl.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace specdec {
 
-// No answer, or only a part of it: the connection failed or ended early.
+// There was no response, or only a part of it: the connection failed or ended early.
 class ConnectionError : public Error {
   using Error::Error;
 };
@@ -21,7 +21,7 @@ struct HttpRequest {
   std::string url;  // http:// or https://; redirections are followed, from https only to https
   // "Name: value". Authorization is not sent to another host after a redirection.
   std::vector<std::string> headers;
-  std::string range;  // of bytes: "100-"; empty: everything
+  std::string range;  // a range of bytes: "100-"; empty: everything
 };
 
 struct HttpResponse {
@@ -30,10 +30,10 @@ struct HttpResponse {
   std::string header(const std::string& name) const;  // empty if there is none
 };
 
-// Passes the body to `take` in pieces as they arrive; when that returns false, the rest is not read and the answer is
-// returned as it is. cancelled() is asked about once per second and between pieces; true ends the request with
-// Cancelled. No answer for 10 seconds while connecting, or less than 100 bytes per second for a minute, is a
-// ConnectionError. Throws Error where libcurl is not installed.
+// Passes the body to `take` in pieces as they arrive; if `take` returns false, the rest is not read and the response is
+// returned as it is. cancelled() is asked about once per second and between pieces; if it returns true, the request
+// ends with Cancelled. No answer for 10 seconds while connecting, or less than 100 bytes per second for a minute,
+// throws ConnectionError. Throws Error if libcurl is not installed.
 HttpResponse http_get(const HttpRequest& request,
                       const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take,
                       const std::function<bool()>& cancelled);

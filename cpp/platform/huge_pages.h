@@ -14,6 +14,6 @@ bool has_huge_pages();
 // Zeroed memory aligned to huge pages and rounded up to whole ones, or null. Uses small pages if the system has no huge
 // ones.
 void* map_huge_pages(std::size_t bytes) noexcept;
-void unmap_huge_pages(void* memory, std::size_t bytes) noexcept;  // the same `bytes`
+void unmap_huge_pages(void* memory, std::size_t bytes) noexcept;  // `bytes` as given to map_huge_pages
 
 }  // namespace specdec

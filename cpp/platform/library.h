@@ -1,4 +1,4 @@
-// Libraries that are loaded while the program runs.
+// Loads libraries while the program runs.
 #pragma once
 
 #include <string>
@@ -11,6 +11,6 @@ std::string library_problem();         // why the last open_library() of this th
 void* find_symbol(void* library, const char* name);
 void close_library(void* library);
 
-std::vector<const char*> curl_names();  // that libcurl may have
+std::vector<const char*> curl_names();  // file names that libcurl may have
 
 }  // namespace specdec

@@ -23,7 +23,7 @@ namespace specdec {
 
 namespace {
 
-constexpr int populate_read = 22;  // MADV_POPULATE_READ, of Linux 5.14, which older headers lack
+constexpr int populate_read = 22;  // MADV_POPULATE_READ, since Linux 5.14; older headers lack it
 
 class Descriptor {
  public:
@@ -40,7 +40,7 @@ class Descriptor {
   int file_;
 };
 
-// Kibibytes that /proc/self/smaps states for the mapping at this address.
+// What /proc/self/smaps states for the mapping at this address, in KiB.
 struct Counts {
   double in_memory = 0.0, in_huge_pages = 0.0;
 };
@@ -71,7 +71,7 @@ std::unique_ptr<SharedMapping> SharedMapping::of(const std::string& path, std::u
   struct stat status;
   if (fstat(file, &status) != 0 || bytes == 0 || static_cast<std::uint64_t>(status.st_size) != offset + bytes)
     return nullptr;
-  // An address that is aligned: in the middle of a reserved range, the rest of which is given back.
+  // To get an aligned address, reserves a larger range and releases its ends.
   const std::size_t reserved = bytes + huge_page_bytes;
   void* const range = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return nullptr;
@@ -88,7 +88,7 @@ std::unique_ptr<SharedMapping> SharedMapping::of(const std::string& path, std::u
     return nullptr;
   }
 #ifdef MADV_HUGEPAGE
-  madvise(data, bytes, MADV_HUGEPAGE);  // pages that are not in memory yet are read as huge ones
+  madvise(data, bytes, MADV_HUGEPAGE);  // pages that are not in memory yet are read as huge pages
 #endif
   return std::unique_ptr<SharedMapping>(new SharedMapping(static_cast<const std::uint8_t*>(data), bytes));
 }
@@ -107,7 +107,7 @@ bool SharedMapping::is_in_huge_pages() const {
   return counts.in_memory > 0.0 && counts.in_huge_pages >= 0.9 * counts.in_memory;
 }
 
-// The system moves the pages in one step: who reads meanwhile finds the old ones or the new ones.
+// The system moves the pages in one step, so concurrent readers see either the old pages or the new ones.
 bool SharedMapping::make_private(std::size_t offset, std::size_t bytes) const noexcept {
   void* const copy = map_huge_pages(bytes);
   if (copy == nullptr) return false;

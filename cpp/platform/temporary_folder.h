@@ -1,4 +1,4 @@
-// A new folder that is removed, with all it holds, when its object ends.
+// A new folder that is removed, with its contents, when the object is destroyed.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@ namespace specdec {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder();  // where the system keeps temporary files (TMPDIR); throws Error
+  TemporaryFolder();  // in the system's folder for temporary files (TMPDIR); throws Error
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

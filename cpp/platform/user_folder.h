@@ -5,11 +5,11 @@
 
 namespace specdec {
 
-// Where files of specdec belong that can be made again: $XDG_CACHE_HOME/specdec, else ~/.cache/specdec. "": neither
-// is known. Relative variables are ignored, as the specification has it. No folder is made.
+// The folder for files of specdec that can be made again: $XDG_CACHE_HOME/specdec, or else ~/.cache/specdec; "" if
+// neither is known. Relative variables are ignored, as the specification requires. Creates no folder.
 std::string user_cache_folder();
 
-// The same for what should outlive the program: below $XDG_STATE_HOME, else ~/.local/state.
+// The same for files that should outlive the program: below $XDG_STATE_HOME, or else ~/.local/state.
 std::string user_state_folder();
 
 }  // namespace specdec

@@ -37,7 +37,7 @@ extern "C" void restore_mode_and_end(int number) {
   raise(number);
 }
 
-constexpr int milliseconds_between_parts = 20;  // of a long paste
+constexpr int milliseconds_between_parts = 20;  // parts of a long paste
 
 bool has_input_within(int milliseconds) {
   pollfd source = {STDIN_FILENO, POLLIN, 0};
@@ -48,7 +48,7 @@ void replace_handlers(void (*from)(int), void (*to)(int)) {
   for (const int number : deadly_signals) {
     struct sigaction action = {};
     sigaction(number, nullptr, &action);
-    if (action.sa_handler != from) continue;  // ignored, or caught by others
+    if (action.sa_handler != from) continue;  // ignored, or handled by others
     action.sa_handler = to;
     sigaction(number, &action, nullptr);
   }
@@ -99,7 +99,7 @@ bool has_input() noexcept { return has_input_within(0); }
 void open_standard_streams() noexcept {
   for (const StandardStream stream : {StandardStream::input, StandardStream::output, StandardStream::error}) {
     if (fcntl(descriptor(stream), F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is this one, since those below are open.
+    // This is the lowest free number, because those below it are open.
     if (open("/dev/null", stream == StandardStream::input ? O_RDONLY : O_WRONLY) < 0) return;
   }
 }

@@ -18,7 +18,7 @@ std::filesystem::path executable_path() {
   char path[PATH_MAX];
   uint32_t size = sizeof path;
   if (_NSGetExecutablePath(path, &size) != 0) return {};
-  return std::filesystem::canonical(path, ignored);  // it may be a link to the program, or relative
+  return std::filesystem::canonical(path, ignored);  // the path may be relative or a link to the program
 #else
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
 #endif
@@ -29,7 +29,7 @@ std::filesystem::path code_path() {
   if (dladdr(reinterpret_cast<void*>(&code_path), &found) == 0 || found.dli_fname == nullptr) return {};
   std::error_code ignored;
   const std::filesystem::path path = std::filesystem::canonical(found.dli_fname, ignored);
-  return path.empty() ? executable_path() : path;  // of a program that was found by PATH the name alone is known
+  return path.empty() ? executable_path() : path;  // for a program found by PATH, only the name is known
 }
 
 }  // namespace specdec

@@ -31,7 +31,7 @@ namespace {
   fail(path, "cannot be written", "check the disk's free space and limits");
 }
 
-// Calls until no signal interrupts: a negative result with EINTR.
+// Repeats a call while a signal interrupts it (negative result and EINTR).
 template <class Call>
 auto uninterrupted(Call call) -> decltype(call()) {
   for (;;) {
@@ -96,7 +96,7 @@ void File::write(std::uint64_t offset, const void* from, std::size_t bytes) {
 
 void File::read_ahead(const std::function<bool(double)>& goes_on) const {
 #ifdef __linux__
-  constexpr int populate_read = 22;  // MADV_POPULATE_READ, of Linux 5.14, which older headers lack
+  constexpr int populate_read = 22;  // MADV_POPULATE_READ, since Linux 5.14; older headers lack it
   constexpr std::size_t part = std::size_t{16} << 20;
   std::error_code error;
   const auto size = static_cast<std::size_t>(std::filesystem::file_size(path_, error));
@@ -109,7 +109,7 @@ void File::read_ahead(const std::function<bool(double)>& goes_on) const {
     const std::size_t count = std::min(part, size - at);
     if (uninterrupted([&] { return madvise(memory.get() + at, count, populate_read); }) != 0) {
       if (errno != EFAULT && errno != EHWPOISON) return;
-      errno = EIO;  // which is how the file itself would say it
+      errno = EIO;  // the error that reading the file itself would give
       fail_read(path_);
     }
     if (!goes_on(static_cast<double>(at + count) / static_cast<double>(size))) return;
@@ -134,11 +134,11 @@ bool File::try_lock() {
 }
 
 void File::close() {
-  // After an interruption it is closed, too: calling again might close another thread's file.
+  // An interrupted close() has also closed the file: calling it again might close another thread's file.
   if (::close(descriptor(std::exchange(handle_, -1))) != 0 && errno != EINTR) fail_write(path_);
 }
 
-// The second time cannot be set by programs, as `touch` sets the first.
+// Programs cannot set the second time, whereas `touch` sets the first.
 std::string file_state(const std::string& path) {
   struct stat file;
   if (uninterrupted([&] { return ::stat(path.c_str(), &file); }) != 0) fail_open(path);

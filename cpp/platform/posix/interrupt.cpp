@@ -17,8 +17,8 @@ namespace {
 
 volatile std::sig_atomic_t seen = 0;
 
-// A pipe that the handler writes to, so that an interrupt between a check of `seen` and a wait ends that wait, on any
-// thread.
+// A pipe that the handler writes to, so that an interrupt that comes between checking `seen` and waiting also ends the
+// wait, on any thread.
 int wake[2] = {-1, -1};
 
 extern "C" void on_interrupt(int) {
@@ -94,7 +94,7 @@ bool wait_for_input() {
 
 bool wait_for_interrupt(std::chrono::milliseconds longest) {
   pollfd source = {wake[0], POLLIN, 0};
-  if (!interrupted()) poll(&source, 1, static_cast<int>(longest.count()));  // a signal during it ends it
+  if (!interrupted()) poll(&source, 1, static_cast<int>(longest.count()));  // a signal ends the wait
   return interrupted();
 }
 

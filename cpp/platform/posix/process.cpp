@@ -32,7 +32,7 @@ class FileActions {
   posix_spawn_file_actions_t actions_;
 };
 
-// A program that ends early has its reasons, and its exit status tells.
+// Ignores errors: if the program ends early, its exit status tells.
 void write_all(int file, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count = ::write(file, text.data() + done, text.size() - done);
@@ -49,7 +49,7 @@ std::uint64_t process_id() { return static_cast<std::uint64_t>(getpid()); }
 void run_this_thread_when_idle() noexcept {
 #ifdef SCHED_IDLE
   const sched_param none = {};
-  sched_setscheduler(0, SCHED_IDLE, &none);  // 0: on Linux the thread, not the process
+  sched_setscheduler(0, SCHED_IDLE, &none);  // 0: on Linux, the thread rather than the process
 #endif
 }
 

@@ -15,7 +15,7 @@
 namespace specdec {
 namespace {
 
-// Begins a call again that a signal has interrupted.
+// Repeats a call while a signal interrupts it.
 template <class Call>
 auto until_done(Call call) {
   auto result = call();
@@ -48,7 +48,7 @@ SocketWait::~SocketWait() {
 
 void SocketWait::wake() {
   const char byte = 0;
-  [[maybe_unused]] const ssize_t written = write(static_cast<int>(wake_write_), &byte, 1);  // a full pipe wakes, too
+  [[maybe_unused]] const ssize_t written = write(static_cast<int>(wake_write_), &byte, 1);  // a full pipe also wakes
 }
 
 void SocketWait::wait(const std::vector<std::intptr_t>& sockets, int timeout_ms, std::vector<bool>& readable) {

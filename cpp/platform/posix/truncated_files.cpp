@@ -17,10 +17,10 @@ namespace {
 int exit_code = 1;
 std::atomic_flag is_reporting = ATOMIC_FLAG_INIT;
 
-// What follows runs in the signal handler, on any thread: system calls that POSIX allows there, no allocation, no
-// locks.
+// The code below runs in the signal handler, on any thread: it uses only system calls that POSIX allows there,
+// allocates nothing and takes no locks.
 
-// The hexadecimal number at `at`, which is moved past it.
+// Reads the hexadecimal number at `at` and moves `at` past it.
 std::uintptr_t read_number(const char*& at) {
   std::uintptr_t number = 0;
   for (;; ++at) {
@@ -30,8 +30,8 @@ std::uintptr_t read_number(const char*& at) {
   }
 }
 
-// The path in a line of /proc/self/maps, "BEGIN-END rw-s OFFSET DEVICE INODE   /PATH" (s: shared), if it is of a shared
-// mapping of the address; else null.
+// The path in a line of /proc/self/maps, "BEGIN-END rw-s OFFSET DEVICE INODE /PATH" (s: shared), if the line is a
+// shared mapping that contains the address; otherwise null.
 char* path_of(char* line, std::uintptr_t address) {
   const char* at = line;
   const std::uintptr_t begin = read_number(at);
@@ -41,7 +41,7 @@ char* path_of(char* line, std::uintptr_t address) {
   return std::strchr(line, '/');
 }
 
-// Lines of a file, without their ends; what does not fit into the buffer is cut off.
+// The lines of a file without line ends; what does not fit into the buffer is cut off.
 class Lines {
  public:
   explicit Lines(const char* path) : file_(open(path, O_RDONLY | O_CLOEXEC)) {}
@@ -51,7 +51,7 @@ class Lines {
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
 
-  // False at the end.
+  // Returns false at the end.
   template <std::size_t size>
   bool next(char (&line)[size]) {
     std::size_t length = 0;
@@ -85,20 +85,22 @@ void say(const char* text) {
 }
 
 extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
-  char line[4096 + 128];  // the longest path, and what stands before it
+  char line[4096 + 128];  // the longest path and the fields before it
   char* path = nullptr;
   Lines mappings("/proc/self/maps");
-  const bool is_fault = info->si_code > 0;  // and not sent by kill()
+  const bool is_fault = info->si_code > 0;  // rather than sent by kill()
   while (is_fault && path == nullptr && mappings.next(line))
     path = path_of(line, reinterpret_cast<std::uintptr_t>(info->si_addr));
   if (path == nullptr) {
     std::signal(number, SIG_DFL);
-    raise(number);  // comes when the handler returns
+    raise(number);  // delivered when the handler returns
     return;
   }
   while (is_reporting.test_and_set()) pause();  // another thread is about to end the process
   for (char* c = path; *c != '\0'; ++c) {
-    if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f) *c = '?';  // for the terminal
+    if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f)
+      *c = '?';  // control characters must not reach the
+                 // terminal
   }
   say("specdec: ");
   say(path);

@@ -77,7 +77,7 @@ void RawInput::end() noexcept {
   is_raw = false;
 }
 
-void RawInput::suspend() {}  // consoles have no jobs
+void RawInput::suspend() {}  // consoles have no job control
 
 bool has_input() noexcept {
   if (!unread.empty()) return true;
@@ -91,7 +91,7 @@ bool has_input() noexcept {
 }
 
 void open_standard_streams() noexcept {
-  // Numbers of files are not reused for these three, so closed ones are no danger. Neither is text changed on its way.
+  // File numbers of these three are not reused, so closed ones are harmless. Binary mode keeps text unchanged.
   _setmode(_fileno(stdin), _O_BINARY);
   _setmode(_fileno(stdout), _O_BINARY);
   _setmode(_fileno(stderr), _O_BINARY);
@@ -133,7 +133,7 @@ std::error_code write_to(StandardStream stream, std::string_view text) noexcept 
   return {};
 }
 
-void keep_running_on_closed_pipes() {}  // they never end a program
+void keep_running_on_closed_pipes() {}  // here they never end a program
 
 std::optional<std::size_t> read_input(char* to, std::size_t bytes) {
   if (is_terminal(StandardStream::input)) {

@@ -20,7 +20,7 @@ int cores_of_this_process(const std::filesystem::path&) {
   if (bytes > 0 && GetLogicalProcessorInformationEx(RelationProcessorCore, first, &bytes) != 0) {
     for (std::size_t at = 0; at < bytes;) {
       const auto* const core = reinterpret_cast<const SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX*>(buffer.data() + at);
-      // The process's mask is that of its own group of 64 processors; it is 0 if it has threads in several.
+      // The process's mask covers its own group of 64 processors; it is 0 if the process has threads in several groups.
       if (allowed == 0 || (core->Processor.GroupMask[0].Mask & allowed) != 0)
         classes.push_back(core->Processor.EfficiencyClass);
       at += core->Size;

@@ -10,7 +10,7 @@ namespace specdec {
 namespace {
 
 std::filesystem::path path_of(HMODULE module) {
-  std::wstring path(32768, L'\0');  // the longest that Windows has
+  std::wstring path(32768, L'\0');  // the longest path on Windows
   path.resize(GetModuleFileNameW(module, path.data(), static_cast<DWORD>(path.size())));
   return path;
 }

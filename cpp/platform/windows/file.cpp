@@ -27,14 +27,14 @@ HANDLE system_handle(std::intptr_t handle) {
   return reinterpret_cast<HANDLE>(handle);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// -1 when it fails, as INVALID_HANDLE_VALUE is. As on POSIX, an open file may be renamed and removed.
+// Returns -1 (INVALID_HANDLE_VALUE) on failure. As on POSIX, an open file may be renamed and removed.
 std::intptr_t open_file(const std::string& path, DWORD access, DWORD creation) {
   constexpr DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
   HANDLE file = CreateFileW(to_utf16(path).c_str(), access, shared, nullptr, creation, FILE_ATTRIBUTE_NORMAL, nullptr);
   return reinterpret_cast<std::intptr_t>(file);
 }
 
-// A position in a file, as ReadFile, WriteFile and LockFileEx take it.
+// A position in a file for ReadFile, WriteFile and LockFileEx.
 OVERLAPPED at(std::uint64_t offset) {
   OVERLAPPED position = {};
   position.Offset = static_cast<DWORD>(offset);
@@ -116,7 +116,7 @@ void File::sync() {
 }
 
 bool File::try_lock() {
-  // Locked bytes cannot be read by others, so this locks one far beyond every file's end.
+  // Others cannot read locked bytes, so this locks a byte far beyond any file's end.
   OVERLAPPED position = at(std::uint64_t{1} << 62);
   if (LockFileEx(system_handle(handle_), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &position) != 0)
     return true;

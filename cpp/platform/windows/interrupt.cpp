@@ -18,7 +18,7 @@ BOOL WINAPI on_interrupt(DWORD event) {
   if (is_first_only && seen) return FALSE;  // ends the process
   seen = true;
   if (wake != nullptr) SetEvent(wake);
-  // The process ends when this returns, and after some seconds anyway: the command has this time to end cleanly.
+  // The process ends when this returns, or after some seconds; the command has that time to end cleanly.
   if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT) Sleep(INFINITE);
   return TRUE;
 }
@@ -58,7 +58,7 @@ void clear_interrupt() {
 
 bool wait_for_input() {
   HANDLE sources[] = {wake, GetStdHandle(STD_INPUT_HANDLE)};
-  // Pipes and files cannot be waited for: reading them waits.
+  // Windows cannot wait for pipes and files; reading them waits.
   if (is_terminal(StandardStream::input) && !interrupted()) WaitForMultipleObjects(2, sources, FALSE, INFINITE);
   return !interrupted();
 }

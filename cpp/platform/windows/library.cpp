@@ -5,7 +5,7 @@
 
 namespace specdec {
 
-// A name without a folder is looked for next to the program and in the system's folder, not in the current one.
+// A name without a folder is searched for next to the program and in the system's folder, not in the current folder.
 void* open_library(const char* name) {
   return reinterpret_cast<void*>(LoadLibraryExW(to_utf16(name).c_str(), nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS));
 }

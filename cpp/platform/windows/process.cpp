@@ -9,7 +9,8 @@
 namespace specdec {
 namespace {
 
-// A word of a command line, so that the program gets it unchanged: backslashes are doubled before a quotation mark.
+// Quotes a word of a command line so that the program gets it unchanged: backslashes before a quotation mark are
+// doubled.
 std::string quoted(const std::string& word) {
   std::string text = "\"";
   std::size_t backslashes = 0;
@@ -26,7 +27,7 @@ void write_all(HANDLE to, const std::string& text) {
     DWORD count = 0;
     const auto bytes = static_cast<DWORD>(std::min<std::size_t>(text.size() - done, 1u << 20));
     if (WriteFile(to, text.data() + done, bytes, &count, nullptr) == 0)
-      return;  // it ended early; its exit status tells
+      return;  // the program ended early; its exit status tells
     done += count;
   }
 }

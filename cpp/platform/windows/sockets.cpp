@@ -1,4 +1,4 @@
-// platform/sockets.h on Windows, where nothing but a socket ends a wait: wake() takes effect after a few milliseconds.
+// platform/sockets.h on Windows, where only a socket ends a wait: wake() takes effect after a few milliseconds.
 #include "platform/sockets.h"
 
 #include <winsock2.h>
@@ -41,6 +41,6 @@ std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t si
 bool can_read_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLRDNORM, timeout_ms); }
 bool can_write_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLWRNORM, timeout_ms); }
 
-std::size_t open_file_limit() { return 65536; }  // sockets are not files there
+std::size_t open_file_limit() { return 65536; }  // sockets are not files on Windows
 
 }  // namespace specdec

@@ -3,6 +3,6 @@
 
 namespace specdec {
 
-void report_truncated_files(int) {}  // Windows does not let a program make a mapped file shorter
+void report_truncated_files(int) {}  // Windows does not let programs truncate a mapped file
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// Windows' texts are UTF-16, ours UTF-8.
+// Converts between Windows' UTF-16 and our UTF-8.
 #pragma once
 
 #include <windows.h>
