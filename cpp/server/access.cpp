@@ -15,7 +15,7 @@ bool equals(const std::string& given, const std::string& key) {
   return difference == 0;
 }
 
-// "http://localhost:3000" without its scheme and port.
+// The host of an origin such as "http://localhost:3000".
 std::string host_of(const std::string& origin) {
   const std::size_t scheme = origin.find("://");
   if (scheme == std::string::npos) return "";

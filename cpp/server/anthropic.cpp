@@ -1,4 +1,4 @@
-// POST /v1/messages and /v1/messages/count_tokens, as Anthropic's API has them.
+// POST /v1/messages and /v1/messages/count_tokens of Anthropic's API.
 #include <limits>
 #include <memory>
 #include <utility>
@@ -19,16 +19,16 @@ namespace {
 struct Options {
   bool stream = false, shows_thinking = true;
   Request request;
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
 };
 
-// The content of one message: blocks (thinking, text, calls), which are written one after the other. What is added is
-// sent as events too, if there is a stream.
+// The content of one message: blocks (thinking, text, calls), written one after another. Additions are also sent as
+// events if there is a stream.
 class Content {
  public:
   Content(bool shows_thinking, EventStream* events) : shows_thinking_(shows_thinking), events_(events) {}
 
-  // A delta of the chat API's message.
+  // Adds a delta of the chat API's message.
   void add(const Json& delta) {
     if (delta.contains("reasoning_content")) {
       if (type() != "thinking") open({{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
@@ -73,12 +73,12 @@ class Content {
 
   void close_block() {
     if (!is_open_) return;
-    // A call that was cut off may have no input.
+    // A call that was cut off may have no complete input.
     if (type() == "tool_use") {
       Json input = Json::parse(arguments_, nullptr, false);
       if (input.is_object()) blocks_.back()["input"] = std::move(input);
     }
-    if (type() == "thinking") send_delta("signature_delta", "signature", "");  // some clients wait for it
+    if (type() == "thinking") send_delta("signature_delta", "signature", "");  // some clients wait for a signature
     is_open_ = false;
     send("content_block_stop", Json::object());
   }
@@ -103,7 +103,7 @@ class Content {
   EventStream* const events_;  // null: none
   Json blocks_ = Json::array();
   bool is_open_ = false;   // the last block
-  std::string arguments_;  // of the last block, if it is a call
+  std::string arguments_;  // of the last block if it is a call
 };
 
 class Message {
@@ -125,7 +125,7 @@ class Message {
     return json;
   }
 
-  // It begins once the prompt was read, since the first event says how much of it was cached.
+  // The stream begins once the prompt was read, because the first event says how much of it was cached.
   void stream() {
     generation_.keep_alive(*events_);
     std::optional<Generation::Item> first = generation_.next();
@@ -139,7 +139,7 @@ class Message {
   }
 
  private:
-  // Piece by piece, because an answer that may have one call ends after it.
+  // Reads piece by piece, because an answer that may have only one call ends after it.
   Answer read(std::optional<Generation::Item> item) {
     Answer answer;
     for (; item; item = generation_.next()) {
@@ -177,7 +177,7 @@ class Message {
     return {{"stop_reason", "stop_sequence"}, {"stop_sequence", *stop}};
   }
 
-  // Tokens that were cached do not count as input.
+  // Cached tokens do not count as input.
   Json usage(const Stats& stats) const {
     return {{"input_tokens", stats.prompt_tokens_read()},
             {"cache_creation_input_tokens", 0},
@@ -194,7 +194,7 @@ class Message {
   Content content_;
 };
 
-// "output_config.format", or "output_format" as it was called before.
+// "output_config.format", or its older name "output_format".
 void read_output_format(const Service& service, Request& request, const Fields& body) {
   if (const Json* format = body.find("output_format")) read_format(service, request, Fields(*format, "output_format"));
   const Json* config = body.find("output_config");

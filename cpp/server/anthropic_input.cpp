@@ -9,14 +9,14 @@
 namespace specdec::server {
 namespace {
 
-// Anthropic's fields that change what a model reads or writes, and that only its own servers have.
+// Anthropic's fields that change what a model reads or writes but that only its own servers support.
 constexpr const char* unsupported[] = {"container", "mcp_servers"};
 
 void reject(const Fields& fields, const std::string& name) {
   throw invalid_request(fields.path(name), fields.path(name) + " is not supported by this server; leave it out");
 }
 
-// Edits of the conversation before it is read. Which earlier reasoning is kept is the template's choice anyway.
+// Checks the requested edits of the conversation. The template decides which earlier reasoning is kept.
 void check_context_management(const Fields& body) {
   const Json* given = body.find("context_management");
   if (given == nullptr) return;
@@ -44,7 +44,7 @@ void check_supported(const Fields& body) {
 
 void append(std::string& text, const std::string& more) { text += (text.empty() ? "" : "\n") + more; }
 
-// Text of the user and results of tools, in their order.
+// Adds the user's text and results of tools, in their order.
 void add_user_blocks(Json& messages, const std::string& path, const Json& blocks) {
   Json text = nullptr;
   const auto end_text = [&] {
@@ -61,7 +61,7 @@ void add_user_blocks(Json& messages, const std::string& path, const Json& blocks
       Json result = {{"role", "tool"},
                      {"tool_call_id", block.required_text("tool_use_id")},
                      {"content", content == nullptr ? "" : read_content(block.path("content"), *content, {"text"})}};
-      if (block.flag("is_error", false)) result["is_error"] = true;  // for templates that know it
+      if (block.flag("is_error", false)) result["is_error"] = true;  // for templates that use it
       messages.push_back(std::move(result));
     } else {
       fail_block_type(block, type, "\"text\" or \"tool_result\"");
@@ -85,7 +85,7 @@ Json assistant_message(const std::string& path, const Json& blocks) {
       if (!input.is_object()) throw wrong_value(block.path("input"), input, "an object");
       const Json function = {{"name", block.required_text("name")}, {"arguments", to_text(input)}};
       calls.push_back({{"id", block.required_text("id")}, {"type", "function"}, {"function", function}});
-    } else if (type != "redacted_thinking") {  // which only Anthropic's models can read
+    } else if (type != "redacted_thinking") {  // only Anthropic's models can read that
       fail_block_type(block, type, R"("text", "thinking" or "tool_use")");
     }
   }
@@ -155,7 +155,7 @@ void read_tool_choice(const Fields& body, Json& chat) {
   else throw wrong_value(choice.path("type"), type, R"("auto", "any", "tool" or "none")");
 }
 
-// Whether the model reasons, and how much, in the names that templates have for it.
+// Whether and how much the model reasons, under the names that templates use.
 Json read_template_variables(const Fields& body) {
   Json variables = Json::object();
   if (const Json* given = body.find("thinking")) {
@@ -185,7 +185,7 @@ Json read_anthropic_chat(const Fields& body) {
                {"chat_template_kwargs", read_template_variables(body)}};
   read_tool_choice(body, chat);
   const Json& messages = chat["messages"];
-  if (!messages.empty() && messages.back()["role"] == "assistant") {  // the answer goes on with it
+  if (!messages.empty() && messages.back()["role"] == "assistant") {  // the answer continues it
     chat["continue_final_message"] = true;
     chat["add_generation_prompt"] = false;
   }

@@ -44,7 +44,7 @@ const char* anthropic_type(int status) {
 
 Json anthropic_json(const ApiError& error) {
   std::string message = error.what();
-  if (error.full) {  // in the words by which agents know that a conversation must be shortened
+  if (error.full) {  // agents recognise by these words that a conversation must be shortened
     message = "prompt is too long: " + std::to_string(error.full->num_tokens) + " tokens > " +
               std::to_string(error.full->n_ctx) + " maximum";
   }

@@ -1,4 +1,4 @@
-// POST /v1/chat/completions, as the OpenAI API has it, with llama-server's "timings".
+// POST /v1/chat/completions of the OpenAI API, with llama-server's "timings".
 #include <memory>
 #include <utility>
 
@@ -18,10 +18,10 @@ struct Options {
   StreamOptions stream;
   bool has_logprobs = false, timings_per_token = false, return_progress = false;
   bool ends_after_call = false;
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
 };
 
-// A whole answer, in contrast to one that was cut.
+// Whether the answer is complete rather than cut off.
 bool is_whole(const std::optional<FinishReason>& reason) { return reason == FinishReason::stop; }
 
 Json finish_reason_of(const AssistantMessage& message, const std::optional<FinishReason>& reason) {
@@ -53,7 +53,7 @@ Usage usage_of(const Generation& generation, const std::vector<AssistantMessage>
   return usage;
 }
 
-// Reads the answers while they are written, so that each ends after its first call.
+// Parses the answers while they are written, so that each ends after its first call.
 std::vector<Answer> collect_calls(Generation& generation, const Options& options,
                                   std::vector<AssistantMessage>& messages) {
   messages = std::vector<AssistantMessage>(generation.num_choices(), AssistantMessage(options.parser));
@@ -180,7 +180,7 @@ class Chunks {
   const Options& options_;
   EventStream& events_;
   const Json heading_;
-  std::vector<AssistantMessage> messages_;  // of each choice
+  std::vector<AssistantMessage> messages_;  // one per choice
 };
 
 }  // namespace

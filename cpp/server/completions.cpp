@@ -1,4 +1,4 @@
-// POST /v1/completions, as the OpenAI API has it, with llama-server's "timings".
+// POST /v1/completions of the OpenAI API, with llama-server's "timings".
 #include <memory>
 #include <utility>
 
@@ -36,7 +36,7 @@ Options read_reply_options(const Fields& body) {
   return options;
 }
 
-// The OpenAI API's older form: lists with an element per token.
+// Log-probabilities in the OpenAI API's older form: lists with an element per token.
 class Logprobs {
  public:
   explicit Logprobs(const Generator& generator) : vocabulary_(generator.vocabulary()) {}
@@ -55,7 +55,7 @@ class Logprobs {
     add(vocabulary_.piece(piece.token), piece.logprob, piece.top_logprobs, num_characters(piece.text));
   }
 
-  // What was added since the last call.
+  // Returns what was added since the last call.
   Json take() {
     Json json = {{"tokens", std::move(tokens_)},
                  {"token_logprobs", std::move(logprobs_)},
@@ -66,8 +66,7 @@ class Logprobs {
   }
 
  private:
-  // top: {"token": logprob}, where the token itself is, too, even if it is not one of the most likely; null without
-  // top_logprobs.
+  // top: {"token": logprob}, which always includes the token itself; null without top_logprobs.
   void add(const std::string& bytes, const Json& logprob, const std::vector<sampling::TokenLogprob>& top,
            std::size_t num_text_characters) {
     const std::string text = valid_utf8(bytes);
@@ -92,7 +91,7 @@ class Logprobs {
   std::size_t offset_ = 0;  // in characters, from the beginning of the choice's text
 };
 
-// With "suffix" the prompt and the suffix are around what is completed.
+// With "suffix", the completion goes between the prompt and the suffix.
 Prompts read_prompts_of(const Service& service, const Fields& body, int answers_each) {
   Prompts prompts = read_prompts(service, body, answers_each);
   const std::string suffix = body.text("suffix", "");

@@ -1,4 +1,4 @@
-// How long a request may take, and whether its client still waits.
+// Checks how long a request has taken and whether its client still waits.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace specdec::server {
 
 class Deadline {
  public:
-  // seconds: 0: no limit. what: how the error begins, before "N seconds".
+  // seconds: 0 for no limit. what: the beginning of the error, before "N seconds".
   Deadline(Client client, int seconds, std::string what = "the request took longer than")
       : client_(std::move(client)), limit_(seconds), what_(std::move(what)) {}
 

@@ -1,4 +1,4 @@
-// POST /v1/embeddings, as the OpenAI API has it, and what it shares with Ollama's.
+// POST /v1/embeddings of the OpenAI API, and what it shares with Ollama's endpoints.
 #include "server/embeddings.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<Token> read_text(const Service& service, const std::string& path, co
   return tokens;
 }
 
-// The bytes of F32 numbers, little-endian, as text.
+// The bytes of F32 numbers, little-endian, in base64.
 std::string base64(const std::vector<float>& row) {
   static constexpr char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string bytes(row.size() * sizeof(float), '\0');

@@ -1,4 +1,4 @@
-// The endpoints that generate text, one file each, and those that say how the server and its models are.
+// The endpoints that generate text, one file each, and those that report on the server and its models.
 #pragma once
 
 #include "server/http_server.h"
@@ -8,7 +8,7 @@
 
 namespace specdec::server {
 
-// Throw ApiError and what the engine throws (to_api_error).
+// They throw ApiError and what the engine throws (to_api_error).
 HttpReply chat_completions(Service& service, const HttpRequest& http);  // OpenAI's /v1/chat/completions
 HttpReply completions(Service& service, const HttpRequest& http);       // OpenAI's /v1/completions
 HttpReply responses(Service& service, const HttpRequest& http);         // OpenAI's /v1/responses

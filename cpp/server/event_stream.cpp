@@ -5,13 +5,13 @@
 namespace specdec::server {
 namespace {
 
-// fail: sends what body() throws as the last part.
+// fail: sends the exception of body() as the last part.
 template <class Stream>
 HttpReply streamed(const char* type, std::function<void(Stream&)> body,
                    std::function<void(Stream&, const ApiError&)> fail) {
   HttpReply reply;
   reply.content_type = type;
-  reply.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};  // nor may a proxy keep them back
+  reply.headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};  // proxies must not hold events back
   reply.stream = [body = std::move(body), fail = std::move(fail)](const Write& write) {
     Stream stream(write);
     try {

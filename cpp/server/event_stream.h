@@ -1,4 +1,4 @@
-// Replies whose parts the client gets as they are made: server-sent events, and lines of JSON.
+// Replies whose parts are sent as they are made: server-sent events, and lines of JSON.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace specdec::server {
 
-// The client's slowness holds up nobody else: pieces wait in their RequestHandle, at most a context of them, and a
-// client that accepts nothing for HttpOptions::patience is dropped.
+// A slow client delays nobody else: pieces wait in their RequestHandle, at most a context of them, and a client that
+// accepts nothing for HttpOptions::patience is dropped.
 class EventStream {
  public:
   explicit EventStream(const Write& write) : write_(write) {}
@@ -20,10 +20,10 @@ class EventStream {
   void send(const Json& data);                            // data: {...}
   void send(const std::string& event, const Json& data);  // event: ...; data: {...}
   void send_done();                                       // data: [DONE]
-  // A comment, which readers ignore, if nothing was sent for so long; 0 or less: never.
+  // Sends a comment, which readers ignore, if nothing was sent for this long; 0 or less: never.
   void keep_alive(std::chrono::seconds interval, const std::string& text = "");
   void comment(const std::string& text);
-  const Write& write() const { return write_; }  // for events that are text already
+  const Write& write() const { return write_; }  // for events that are already text
 
  private:
   void put(const std::string& text);
@@ -32,11 +32,11 @@ class EventStream {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// A reply of events that body() sends. What it throws is sent as a last event, {"error": ...}; in Anthropic's form the
-// event "error".
+// A reply with the events that body() sends. If body() throws, the error is sent as a last event, {"error": ...}; in
+// Anthropic's form as the event "error".
 HttpReply event_reply(std::function<void(EventStream&)> body, ErrorForm form = ErrorForm::openai);
 
-// JSON values, one a line, as Ollama has them. The same holds for clients that are slow, and for errors.
+// JSON values, one per line, in Ollama's form. Slow clients and errors are handled as above.
 class LineStream {
  public:
   explicit LineStream(const Write& write) : write_(write) {}

@@ -13,7 +13,7 @@
 namespace specdec::server {
 namespace {
 
-// How often the connection is looked at while no piece comes.
+// How often the connection is checked while no piece comes.
 constexpr std::chrono::milliseconds poll_interval(25);
 
 }  // namespace
@@ -66,7 +66,7 @@ Stats Generation::all_stats() const {
 }
 
 std::optional<Piece> Generation::take(Choice& choice) {
-  const bool was_done = choice.handle->is_done();  // first: all pieces are there once it is
+  const bool was_done = choice.handle->is_done();  // asked first: once it is done, all pieces are there
   std::optional<Piece> piece = choice.handle->piece(choice.num_taken);
   if (piece) ++choice.num_taken;
   if (piece ? piece->finish_reason.has_value() : was_done) {
@@ -77,7 +77,7 @@ std::optional<Piece> Generation::take(Choice& choice) {
   return piece;
 }
 
-// The first report has nothing but what was cached, the last one all of the prompt.
+// The first report counts only cached tokens, the last one the whole prompt.
 void Generation::report(std::size_t index) {
   Choice& choice = choices_[index];
   PromptProgress progress = choice.handle->prompt_progress();

@@ -1,4 +1,4 @@
-// Runs the requests that one HTTP request makes (choices of one prompt, several prompts) and hands out their pieces.
+// Runs the engine requests of one HTTP request (choices of one prompt, several prompts) and returns their pieces.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ namespace specdec::server {
 
 class Generation {
  public:
-  // Queues them. Once the client has left they are cancelled, wherever they are. Throws as Service does.
+  // Queues the requests. They are cancelled once the client has left. Throws what Service::submit throws.
   Generation(Service& service, const std::vector<Request>& requests, Client client);
-  ~Generation();  // cancels those that run
+  ~Generation();  // cancels those that still run
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
@@ -28,19 +28,19 @@ class Generation {
 
   // Keeps the stream alive while next() waits: for a slot, for a long prompt, for a slow model.
   void keep_alive(EventStream& events) { events_ = &events; }
-  // Called by next() with each choice's progress, from its slot on until its first piece.
+  // Called by next() with each choice's progress, from getting a slot until its first piece.
   using OnProgress = std::function<void(std::size_t choice, const PromptProgress& progress)>;
   void report_progress(OnProgress on_progress) { on_progress_ = std::move(on_progress); }
 
-  // The next piece of any of them; nullopt once all have ended. Throws ClientGone, ApiError when the time is over, and
-  // what ended one of them early.
+  // The next piece of any request; nullopt once all have ended. Throws ClientGone, ApiError when the time is over, and
+  // what ended a request early.
   struct Item {
     std::size_t choice;
     Piece piece;
   };
   std::optional<Item> next();
 
-  // Ends a choice: what it generates further is not wanted.
+  // Ends a choice whose further text is not wanted.
   void finish(std::size_t choice);
 
   Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
@@ -56,7 +56,7 @@ class Generation {
   struct Choice {
     std::shared_ptr<RequestHandle> handle;
     std::size_t num_taken = 0;   // pieces
-    std::int64_t num_read = -1;  // of the prompt's tokens, as reported last; -1: nothing yet
+    std::int64_t num_read = -1;  // prompt tokens read, as last reported; -1: nothing reported yet
     bool is_over = false;
   };
 
@@ -69,12 +69,12 @@ class Generation {
   const Deadline deadline_;
   const std::shared_ptr<Arrivals> arrivals_;
   std::vector<Choice> choices_;
-  EventStream* events_ = nullptr;  // null: nothing is kept alive
-  OnProgress on_progress_;         // null: nobody is told
-  std::size_t turn_ = 0;           // the choice whose piece is taken next, if it has one
+  EventStream* events_ = nullptr;  // null: no stream is kept alive
+  OnProgress on_progress_;         // null: no reports
+  std::size_t turn_ = 0;           // the choice to take the next piece from, if it has one
 };
 
-// Requests for `count` answers to `request`. With a seed, each has its own, the first one that seed.
+// Requests for `count` answers to `request`. With a seed, each gets its own; the first keeps the given one.
 std::vector<Request> choices_of(const Request& request, int count);
 
 struct Answer {
@@ -86,7 +86,7 @@ struct Answer {
   void add(Piece piece);
 };
 
-// The stop string that ended an answer to `request`; nullopt: something else did.
+// The stop string that ended an answer to `request`; nullopt if something else ended it.
 std::optional<std::string> stop_string(const Generator& generator, const Request& request, const Answer& answer);
 
 // All pieces of all choices.

@@ -23,14 +23,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t min_threads = 8;             // more are started as requests come
-constexpr std::size_t max_waiting_requests = 512;  // beyond these, connections are closed at once
+constexpr std::size_t min_threads = 8;             // more are started when requests need them
+constexpr std::size_t max_waiting_requests = 512;  // if there are more, connections are closed at once
 constexpr std::size_t quick_threads = 2;  // for requests without a body: /health answers while all others are busy
 constexpr int drain_ms = 100;
-constexpr double min_rate = 1024;  // bytes per second at which a reply must be accepted
+constexpr double min_rate = 1024;  // bytes per second at which a client must accept a reply
 constexpr std::size_t part_size = 16u << 10;
 
-// path: of the request, whose API says how errors are written.
+// path: the request's; its API determines the form of errors.
 HttpReply error_reply(const ApiError& error, const std::string& path) {
   HttpReply reply;
   reply.status = error.status;
@@ -40,7 +40,7 @@ HttpReply error_reply(const ApiError& error, const std::string& path) {
   return reply;
 }
 
-// The body of replies that the HTTP library makes itself.
+// The body of error replies that the HTTP library itself makes.
 ApiError library_error(int status, const httplib::Request& request) {
   switch (status) {
     case 404:
@@ -64,12 +64,12 @@ std::string key_of(const httplib::Request& request) {
   return key_of(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"));
 }
 
-// Without SO_REUSEPORT, with which two servers would share a port.
+// Does not set SO_REUSEPORT, which would let two servers share a port.
 void set_options(socket_t socket) { httplib::set_socket_opt(socket, SOL_SOCKET, SO_REUSEADDR, 1); }
 
-// Writes a reply, and ends it if the client keeps the server waiting longer than `patience` and a second per min_rate
-// bytes in all. The library's own limit is for each write alone, so that a client that reads byte by byte would hold
-// its connection for hours.
+// Writes a reply, and ends it if the client keeps the server waiting for more than `patience` plus one second per
+// min_rate bytes in total. The library's own limit applies to each write, so a client that reads byte by byte could
+// hold its connection for hours.
 class PatientWriter {
  public:
   explicit PatientWriter(int patience) : patience_(patience) {}
@@ -94,7 +94,7 @@ class ArrivedStream final : public httplib::Stream {
   ArrivedStream(socket_t socket, std::string arrived, int patience)
       : socket_(socket), arrived_(std::move(arrived)), patience_ms_(1000 * patience) {}
 
-  std::string rest() const { return arrived_.substr(at_); }  // of what had arrived
+  std::string rest() const { return arrived_.substr(at_); }  // the unread rest of what had arrived
 
   bool is_readable() const override { return at_ < arrived_.size(); }
   bool wait_readable() const override { return is_readable() || can_read_socket(handle(), patience_ms_); }
@@ -136,7 +136,7 @@ class ArrivedStream final : public httplib::Stream {
   std::size_t at_ = 0;
 };
 
-// The library's server, whose connections wait in a WaitingRoom.
+// The library's server, with connections that wait in a WaitingRoom.
 class RoomServer final : public httplib::Server {
  public:
   std::function<void(socket_t)> accepted;
@@ -156,7 +156,7 @@ class RoomServer final : public httplib::Server {
   }
 };
 
-// Connections are handed over on the thread that accepts them.
+// Hands connections over on the thread that accepts them.
 class Handover final : public httplib::TaskQueue {
  public:
   explicit Handover(std::function<void()> end) : end_(std::move(end)) {}
@@ -170,8 +170,9 @@ class Handover final : public httplib::TaskQueue {
   const std::function<void()> end_;
 };
 
-// After what the client still sends, for a moment: a reply would be lost if unread bytes reset the connection. Where
-// nothing more is to come it must not wait, or two clients that do not close their side delay /health.
+// Closes a connection after reading, for a moment, what the client still sends: unread bytes would reset the
+// connection, and the reply would be lost. If nothing more can come it must not wait; otherwise two clients that do not
+// close their side would delay /health.
 void close_after(socket_t socket, int patience_ms) {
   constexpr int sending = 1;  // SHUT_WR, SD_SEND
   shutdown(socket, sending);
@@ -183,7 +184,7 @@ void close_after(socket_t socket, int patience_ms) {
   httplib::detail::close_socket(socket);
 }
 
-// A body that a socket may not take at once goes out in parts.
+// Sends the body in parts if the socket may not take it at once.
 void send_body(std::string body, const std::string& type, int patience, httplib::Response& response) {
   if (body.size() <= part_size) return response.set_content(std::move(body), type);
   const std::size_t size = body.size();
@@ -199,8 +200,8 @@ void send(HttpReply reply, int patience, httplib::Response& response,
           const std::function<void(const std::string&)>& on_failure) {
   response.status = reply.status;
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
-  // The library asks its error handler to replace an error without content, and does not count what a content provider
-  // has.
+  // The library lets its error handler replace errors without content, and content from a provider does not count as
+  // such.
   if (!reply.stream && reply.status >= 400) return response.set_content(std::move(reply.body), reply.content_type);
   if (!reply.stream) return send_body(std::move(reply.body), reply.content_type, patience, response);
   const auto provide = [stream = std::move(reply.stream), patience, on_failure](std::size_t, httplib::DataSink& sink) {
@@ -263,7 +264,8 @@ struct HttpServer::Implementation {
     limits.patience = std::chrono::seconds(options.patience);
     limits.max_bytes = std::max<std::size_t>(4 * options.max_body, 256u << 20);
     const std::size_t files = open_file_limit();
-    limits.max_connections = files / 2 + files / 4;  // the rest: for models, connections that are served, and others
+    limits.max_connections = files / 2 + files / 4;  // the rest is for models, connections being served, and other
+                                                     // files
     WaitingRoom::Room events;
     events.serve = [this](std::intptr_t socket, ArrivedRequest request) {
       hand_over(static_cast<socket_t>(socket), std::move(request));
@@ -296,7 +298,7 @@ struct HttpServer::Implementation {
     if (!free.enqueue(serve)) close_after(socket, 0);
   }
 
-  // One request, and its line in the log. False: the connection is to be closed.
+  // Serves one request and logs it. Returns false if the connection must be closed.
   bool serve_one(ArrivedStream& stream) {
     const auto begin = Clock::now();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -308,7 +310,7 @@ struct HttpServer::Implementation {
     return goes_on;
   }
 
-  // All replies are sent before it returns.
+  // Returns after all replies are sent.
   void end_connections() {
     if (!is_stopping) room->wait_for_new(std::chrono::milliseconds(drain_ms));  // no more connections are accepted
     workers->shutdown();
@@ -316,7 +318,7 @@ struct HttpServer::Implementation {
     room.reset();
   }
 
-  // Before the body is read: origins, preflights, keys.
+  // Checks made before the body is read: origins, preflights, keys.
   bool is_settled(const httplib::Request& request, httplib::Response& response) const {
     const std::string origin = request.get_header_value("Origin");
     if (!origin.empty() && is_allowed_origin(origin, options.cors_origins)) {
@@ -354,7 +356,7 @@ struct HttpServer::Implementation {
     send(std::move(reply), options.patience, response, on_failure);
   }
 
-  // False: a reply that says why is in `response`.
+  // Returns false after writing the reason to `response`.
   bool read_body(const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader,
                  std::string& body) const {
     const auto refuse = [&](int status, const std::string& message) {

@@ -1,5 +1,5 @@
 // HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return.
-// Connections wait for a whole request in server/waiting_room.h. Only these two know cpp-httplib.
+// Connections wait for a complete request in server/waiting_room.h. Only these two files use cpp-httplib.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct HttpOptions {
   std::function<void(const RequestRecord&)> log;  // called after each reply, on any thread; null: nothing is logged
 };
 
-// Who waits for a reply: whether the connection was closed, at any time until the reply is sent.
+// The client that waits for a reply. is_gone() tells, until the reply is sent, whether it has closed the connection.
 struct Client {
   std::function<bool()> is_gone;
   std::shared_ptr<RequestRecord> record;  // what the log will say; never null
@@ -40,7 +40,7 @@ struct HttpRequest {
   std::map<std::string, std::string> query;                    // the first value of each name
   mutable std::shared_ptr<const nlohmann::ordered_json> json;  // the body, once body_of() has read it
 
-  // Empty: it is not there.
+  // Empty if there is no such name.
   std::string query_value(const std::string& name) const {
     const auto found = query.find(name);
     return found == query.end() ? "" : found->second;
@@ -48,14 +48,14 @@ struct HttpRequest {
 };
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
-using Write = std::function<bool(const std::string& bytes)>;  // false: the client is gone, or accepts nothing
+using Write = std::function<bool(const std::string& bytes)>;  // false: the client is gone or accepts nothing
 
 struct HttpReply {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
   Headers headers;
-  std::function<void(const Write&)> stream;  // writes the body while it is made, instead of `body`
+  std::function<void(const Write&)> stream;  // used instead of `body`: writes the body while it is made
 };
 
 using Handler = std::function<HttpReply(const HttpRequest&)>;
@@ -65,21 +65,20 @@ inline constexpr const char* too_few_threads =
 
 class HttpServer {
  public:
-  // on_failure: called with the message of an error that is not a client's; on any thread.
+  // on_failure: called, on any thread, with the message of an error that no client caused.
   HttpServer(HttpOptions options, std::function<void(const std::string&)> on_failure);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Before run(). Handlers run on many threads. What they throw becomes a reply (to_api_error). is_public: needs no API
-  // key.
+  // To be called before run(). Handlers run on many threads; their exceptions become replies (to_api_error). is_public:
+  // needs no API key.
   void get(const std::string& path, Handler handler, bool is_public = false);
   void post(const std::string& path, Handler handler);
 
-  // Starts the threads that connections need at least; connections are accepted by the system from here on. Returns the
-  // port. Throws Error.
+  // Starts the minimum number of threads; from here on, the system accepts connections. Returns the port. Throws Error.
   int listen();
-  // Serves them until stop(), then returns once all replies are sent.
+  // Serves connections until stop(), and returns once all replies are sent.
   void run();
   void stop();              // any thread
   bool has_failed() const;  // the system accepts no more connections

@@ -21,7 +21,7 @@ Json parse_body(const std::string& text) {
     if (!body.is_object()) throw invalid_request("", "the body must be a JSON object");
     return body;
   } catch (const Json::exception& error) {
-    const std::string problem = error.what();  // ends with what was read, a string of any length
+    const std::string problem = error.what();  // ends with the text that was read, which may be long
     throw invalid_request("", "the body is not JSON in UTF-8: " + problem.substr(0, problem.find("; last read: ")));
   }
 }

@@ -13,23 +13,23 @@ namespace specdec::server {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_depth = 64;                 // objects and lists within each other
+constexpr int max_depth = 64;                 // nesting of objects and lists
 constexpr std::size_t max_values = 4u << 20;  // numbers, strings, lists, ... in one body
 
-// A request's body, which must be an object within these limits, in UTF-8.
+// Parses a request's body, which must be an object in UTF-8 within these limits.
 Json parse_body(const std::string& text);
 const Json& body_of(const HttpRequest& http);  // parsed once
 
 // JSON as text for a reply. Bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
 
-// The error for a value of a wrong type or out of its range: "stream is 3; it must be true or false".
+// The error for a value with a wrong type or out of range: "stream is 3; it must be true or false".
 ApiError wrong_value(const std::string& field, const Json& value, const std::string& requirement);
 
 // The fields of an object in a request. A field that is null counts as missing.
 class Fields {
  public:
-  // path: of the object, as errors name it ("messages[2]"); empty: the body. The object must outlive this.
+  // path: the object's name in errors ("messages[2]"); empty: the body. The object must outlive this.
   explicit Fields(const Json& object, std::string path = "");
 
   const Json* find(const std::string& name) const;      // null: missing

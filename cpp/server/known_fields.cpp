@@ -6,7 +6,7 @@ namespace specdec::server {
 namespace {
 
 const std::set<std::string> known_fields = {
-    // What is generated from, and how the reply is made
+    // The input, and the form of the reply
     "model",
     "messages",
     "prompt",
@@ -41,7 +41,7 @@ const std::set<std::string> known_fields = {
     "add_generation_prompt",
     "continue_final_message",
     "prompt_logprobs",
-    // What cannot change the text
+    // Fields that cannot change the text
     "user",
     "metadata",
     "client_metadata",
@@ -113,7 +113,7 @@ const std::set<std::string> known_fields = {
     "use_mmap",
     "use_mlock",
     "penalize_newline",
-    // What is checked to be off
+    // Fields that are checked to be off
     "dynatemp_range",
     "dynatemp_exponent",
     "guided_whitespace_pattern",

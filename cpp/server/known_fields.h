@@ -1,5 +1,5 @@
-// Fields of requests to any endpoint that are no options of the engine. Unknown ones are ignored, or with
-// --strict-fields an error, because they may be misspelled.
+// Fields of requests to any endpoint that are not options of the engine. Unknown fields are ignored; with
+// --strict-fields they are errors, because they may be misspelled.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// POST /completion and /infill, as llama-server has them.
+// POST /completion and /infill of llama-server.
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ struct Options {
   bool stream = false, return_tokens = false, timings_per_token = false, return_progress = false;
   std::vector<std::string> response_fields;  // "generation_settings/seed"; none: all
   std::vector<Request> requests;
-  std::vector<std::string> prompts;  // the text of each
+  std::vector<std::string> prompts;  // the text of each prompt
   bool is_list = false;
 };
 
@@ -168,7 +168,7 @@ class Reply {
   const Options& options_;
 };
 
-// read_prompts: that of the endpoint.
+// The endpoint's function that reads the prompts.
 using ReadPrompts = Prompts (*)(const Service&, const Fields&, int answers_each);
 
 Options read(Service& service, const Fields& body, ReadPrompts read_prompts) {

@@ -20,7 +20,7 @@ Json read_message(const Fields& message, Json json) {
   return json;
 }
 
-// vLLM's "continue_final_message"; without it, llama-server's rule.
+// Reads vLLM's "continue_final_message"; without it, applies llama-server's rule.
 bool continues_answer(const Service& service, const Fields& body, const Json& last) {
   const bool is_answer = last["role"] == "assistant" && (!last.contains("tool_calls") || last["tool_calls"].empty());
   if (body.find("continue_final_message") == nullptr) {
@@ -36,7 +36,7 @@ bool continues_answer(const Service& service, const Fields& body, const Json& la
   return true;
 }
 
-// How much the model reasons, in the names that templates have: OpenAI's "reasoning_effort", of responses
+// How much the model reasons, under the names that templates use. Reads OpenAI's "reasoning_effort" or, of responses,
 // "reasoning": {"effort": ...}.
 void add_effort(const Fields& body, Json& variables) {
   std::string effort = body.text("reasoning_effort", "");

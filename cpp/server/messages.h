@@ -1,4 +1,4 @@
-// The messages of a chat, as fields of a request's body, to a Conversation of the engine; and the endpoint
+// Converts the messages of a chat in a request's body to a Conversation of the engine. Also the endpoint
 // /apply-template.
 #pragma once
 
@@ -13,19 +13,19 @@
 
 namespace specdec::server {
 
-// "messages", "add_generation_prompt", "continue_final_message" and "chat_template_kwargs". A message of the assistant
-// at the end is continued unless the request or the server says otherwise. The role "developer" is "system", as
-// templates know it; a list of text parts is one text.
+// "messages", "add_generation_prompt", "continue_final_message" and "chat_template_kwargs". An assistant's message at
+// the end is continued unless the request or the server says otherwise. The role "developer" becomes "system", which
+// templates know; a list of text parts becomes one text.
 Conversation read_conversation(const Service& service, const Fields& body, const Tools& tools);
 
-// The role of a message: one that the OpenAI API knows.
+// The role of a message, which must be one of the OpenAI API.
 std::string read_role(const Fields& message);
 
-// A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of the types, joined with
+// A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of these types, joined with
 // newlines.
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types);
 
-// The prompt of a conversation. A template that fails is the request's fault, since templates check what they get.
+// The prompt of a conversation. If the template fails, the error is the request's, because templates check their input.
 std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
                                  const std::function<bool()>& cancelled);
 

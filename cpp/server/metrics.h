@@ -15,8 +15,8 @@ class Metrics {
   void add(const Stats& stats, bool is_cancelled);
   void add_rejected();  // the queue was full, or the server was shutting down
 
-  // In Prometheus' text format, under llama-server's names where it has the same metric. processing: requests in slots;
-  // waiting: those in the queue.
+  // The counters in Prometheus' text format, with llama-server's names for the metrics that it also has. processing:
+  // requests in slots; waiting: requests in the queue.
   std::string text(std::size_t processing, std::size_t waiting) const;
 
  private:

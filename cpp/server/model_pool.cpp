@@ -14,8 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds between_looks(25);  // of those who wait
-constexpr std::size_t most_names = 20;                  // in an error
+constexpr std::chrono::milliseconds between_looks(25);  // how often waiting requests check
+constexpr std::size_t most_names = 20;                  // listed in an error
 
 bool is_named(const std::string& own, const std::string& name) {
   return name == own || name == own + ".gguf" || name == own + ":latest";
@@ -75,7 +75,7 @@ struct ModelPool::Lease {
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (model == nullptr) return;
-    const Lock lock(pool.mutex_);  // the pool may end once it is released
+    const Lock lock(pool.mutex_);  // the pool may end once the lock is released
     --model->num_users;
     pool.changed_.notify_all();
   }
@@ -227,7 +227,7 @@ void ModelPool::cancel_all() {
   changed_.notify_all();
 }
 
-// Those whose clients have left are forgotten.
+// Forgets models whose clients have left.
 ModelPool::Model* ModelPool::next_wanted() {
   const Model* const before = wanted_.empty() ? nullptr : wanted_.front();
   const auto is_over = [](const Model* model) {
@@ -249,7 +249,7 @@ ModelPool::Model* ModelPool::leaving() {
   return found == models_.end() ? nullptr : &*found;
 }
 
-// The loaded model that was not used for the longest; null: none is (in_use) or none is idle (otherwise).
+// The least recently used model among those in use (in_use) or idle (otherwise); null if there is none.
 ModelPool::Model* ModelPool::oldest(bool in_use) {
   Model* found = nullptr;
   for (Model& model : models_) {
@@ -284,7 +284,7 @@ void ModelPool::work() {
   }
 }
 
-// False: all loaded models are in use.
+// Returns false if all loaded models are in use.
 bool ModelPool::make_room(Lock& lock, Model& model) {
   if (!model.memory_need) model.memory_need = memory_need(lock, model.known);
   while (!has_room(model)) {
@@ -303,13 +303,13 @@ std::uint64_t ModelPool::memory_need(Lock& lock, const KnownModel& model) const 
   std::uint64_t need = 0;
   try {
     need = loader_.memory_need(model);
-  } catch (const std::exception&) {  // the file cannot be read: the load says so
+  } catch (const std::exception&) {  // the file cannot be read; loading it reports that
   }
   lock.lock();
   return need;
 }
 
-// Lets a model in use take no more requests if another one has waited for long.
+// Makes a model in use take no more requests if another model has waited for long.
 void ModelPool::hurry() {
   const Clock::time_point now = Clock::now();
   if (!first_waits_since_) first_waits_since_ = now;
@@ -324,7 +324,7 @@ void ModelPool::load(Lock& lock, Model& model) {
   first_waits_since_.reset();
   model.state = State::loading;
   model.is_asked_for = false;
-  model.memory_need.reset();  // the file may be another one next time
+  model.memory_need.reset();  // the file may have changed by the next load
   model.progress = {"", 0.0};
   const auto progress = [this, &model](const LoadProgress& now) {
     const Lock held(mutex_);

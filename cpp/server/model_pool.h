@@ -1,8 +1,8 @@
-// The models of a server: one, or several of which each is loaded when a request names it.
+// The models of a server: one, or several that are loaded when a request names them.
 //
-// Loads and unloads happen on one thread, one after the other, in the order in which requests asked for them. A model
-// that answers requests is not unloaded; of the others, the one that was not used for the longest goes first. Where all
-// are in use, that one takes no more requests after a while, so that no model waits for ever.
+// One thread loads and unloads models one after another, in the order in which requests asked for them. A model that
+// answers requests is not unloaded; of the others, the least recently used is unloaded first. If all are in use, the
+// least recently used takes no more requests after a while, so that no model waits for ever.
 #pragma once
 
 #include <atomic>
@@ -32,12 +32,12 @@ class ModelPool {
  public:
   struct Options {
     std::size_t most = 4;                       // models loaded at once; 0: any number
-    bool loads_by_itself = true;                // false: only load() does
-    std::size_t max_waiting = 64;               // requests that wait for a model
-    std::chrono::milliseconds patience{10000};  // of one that waits, before a model in use takes no more requests
+    bool loads_by_itself = true;                // false: only load() loads models
+    std::size_t max_waiting = 64;               // requests that may wait for a model
+    std::chrono::milliseconds patience{10000};  // how long a request waits before a model in use takes no more requests
     ServiceOptions common;                      // of all models
   };
-  // Called on the pool's thread, one at a time.
+  // The functions are called on the pool's thread, one at a time.
   struct Loader {
     std::function<std::shared_ptr<Service>(const KnownModel&, const LoadProgressCallback&)> load;
     std::function<std::uint64_t(const KnownModel&)> memory_need;  // bytes
@@ -45,29 +45,29 @@ class ModelPool {
   };
 
   explicit ModelPool(const std::shared_ptr<Service>& only);
-  // models: their names differ.
+  // models: with different names.
   ModelPool(std::vector<KnownModel> models, const Options& options, Loader loader);
-  ~ModelPool();  // once nothing is in use
+  ~ModelPool();  // to be called once nothing is in use
   ModelPool(const ModelPool&) = delete;
   ModelPool& operator=(const ModelPool&) = delete;
 
-  // The model, which stays loaded until what is returned is gone. name: as clients write it, with or without ".gguf" or
-  // ":latest"; where there is only one model, anything. waiting: called a few times a second until it is loaded; what
-  // it throws passes through. Throws ApiError, QueueFull.
+  // Loads the model if necessary; it stays loaded while the returned pointer exists. name: as clients write it, with or
+  // without ".gguf" or ":latest"; if there is only one model, any name. waiting: called a few times a second until the
+  // model is loaded; its exceptions pass through. Throws ApiError, QueueFull.
   using Waiting = std::function<void(const LoadProgress&)>;
   std::shared_ptr<Service> use(const std::string& name, const Waiting& waiting);
-  // Null, or a model that is loaded; does not wait.
+  // The model if it is loaded, otherwise null; does not wait.
   std::shared_ptr<Service> loaded(const std::string& name);
 
-  void load(const std::string& name);    // begins to
-  void unload(const std::string& name);  // once it is not in use
+  void load(const std::string& name);    // begins to load
+  void unload(const std::string& name);  // when it is no longer in use
 
   enum class State { unloaded, loading, loaded, unloading };
   struct Status {
     KnownModel model;
     State state = State::unloaded;
     LoadProgress progress{"", 0.0};    // while it is loading
-    std::string problem;               // why the last load failed; empty: it did not
+    std::string problem;               // why the last load failed; empty if it did not
     std::shared_ptr<Service> service;  // while it is loaded
   };
   std::vector<Status> statuses();
@@ -76,10 +76,10 @@ class ModelPool {
   bool has_several() const { return loader_.load != nullptr; }
 
   std::size_t num_unfinished();  // requests that run or wait, for a slot or for a model
-  std::size_t num_processing();  // of them, those that run
-  void close_queue();            // later requests are rejected, and those that wait for a model
+  std::size_t num_processing();  // those that run
+  void close_queue();            // rejects later requests, and those that wait for a model
   bool is_closed() const { return is_closed_; }
-  void cancel_all();  // ends what runs and what is loaded
+  void cancel_all();  // ends all running requests and the running load
 
  private:
   struct Model {
@@ -90,7 +90,7 @@ class ModelPool {
     std::uint64_t last_use = 0;
     std::optional<std::uint64_t> memory_need;  // none: not known yet
     bool is_asked_for = false;                 // by load()
-    bool is_leaving = false;                   // takes no more requests, and is unloaded once nobody uses it
+    bool is_leaving = false;                   // takes no more requests and is unloaded once nobody uses it
     LoadProgress progress{"", 0.0};
     std::string problem;
     std::uint64_t num_failures = 0;
@@ -120,12 +120,12 @@ class ModelPool {
   std::deque<Model> models_;  // never moved
   std::deque<Model*> wanted_;
   std::optional<std::chrono::steady_clock::time_point> first_waits_since_;  // the first of wanted_, for room
-  Model* hurried_ = nullptr;  // is_leaving because of the first of wanted_
+  Model* hurried_ = nullptr;  // the model that is_leaving to make room for the first of wanted_
   std::size_t num_waiting_ = 0;
   std::uint64_t num_uses_ = 0;
   std::atomic<bool> is_closed_{false};
   bool is_ending_ = false;
-  std::thread worker_;  // null: there is one model
+  std::thread worker_;  // not started if there is only one model
 };
 
 }  // namespace specdec::server

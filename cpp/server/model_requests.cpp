@@ -36,7 +36,7 @@ HttpReply holding(std::shared_ptr<Service> service, HttpReply reply) {
   if (!reply.stream) return reply;
   struct Held {
     std::shared_ptr<Service> service;
-    std::function<void(const Write&)> stream;  // goes first
+    std::function<void(const Write&)> stream;  // runs before the endpoint's stream
   };
   const auto held = std::make_shared<Held>(Held{std::move(service), std::move(reply.stream)});
   reply.stream = [held](const Write& write) { held->stream(write); };
@@ -75,7 +75,7 @@ HttpReply answer(ModelPool& pool, Endpoint endpoint, const HttpRequest& http) {
     });
     const HttpReply reply = endpoint(*service, *request);
     if (!reply.stream) throw invalid_request("stream", "this endpoint does not stream; leave stream out");
-    for (const auto& [header, value] : reply.headers) {  // too late for headers
+    for (const auto& [header, value] : reply.headers) {  // it is too late for headers
       if (header == ignored_keywords_header) events.comment(" " + header + ": " + value);
     }
     reply.stream(events.write());

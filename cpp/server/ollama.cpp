@@ -1,4 +1,4 @@
-// POST /api/chat and /api/generate, as Ollama has them: lines of JSON, streamed unless told otherwise.
+// POST /api/chat and /api/generate of Ollama: lines of JSON, streamed by default.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -26,11 +26,11 @@ std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(1e9 
 struct Options {
   bool is_chat = false, stream = true, has_logprobs = false;
   Request request;
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
   Clock::time_point start;
 };
 
-// The calls of a message, which clients get whole. One that was cut is not sent.
+// The calls of a message. Clients get complete calls; one that was cut off is not sent.
 class Calls {
  public:
   void add(const Json& deltas) {
@@ -40,7 +40,7 @@ class Calls {
     }
   }
 
-  // Those that were not taken yet; is_over: the last one too.
+  // The calls not taken yet; is_over: includes the last one.
   Json take(bool is_over) {
     Json taken = Json::array();
     const std::size_t end = calls_.size() - (is_over || calls_.empty() ? 0 : 1);
@@ -62,7 +62,7 @@ class Calls {
   std::size_t num_taken_ = 0;
 };
 
-// What one line has of the answer.
+// The part of the answer in one line.
 struct Part {
   std::string content, thinking;
   Json calls = Json::array(), logprobs = Json::array();
@@ -178,7 +178,7 @@ HttpReply answer(Service& service, const HttpRequest& http, const Options& given
   return reply;
 }
 
-// The answer to a request without a prompt, by which clients have a model loaded.
+// The reply to a request without a prompt, which clients send to have a model loaded.
 HttpReply loaded(Service& service, bool is_chat) {
   Json json = {{"model", service.options().model_name}, {"created_at", rfc3339(unix_time())}};
   if (is_chat) json["message"] = {{"role", "assistant"}, {"content", ""}};

@@ -1,4 +1,4 @@
-// POST /api/embed and /api/embeddings, as Ollama has them.
+// POST /api/embed and /api/embeddings of Ollama.
 #include <chrono>
 
 #include "server/embeddings.h"
@@ -21,7 +21,7 @@ HttpReply ollama_embed(Service& service, const HttpRequest& http) {
                      {"prompt_eval_count", found.num_tokens}});
 }
 
-// Its older form, of one text.
+// Ollama's older form, with one text.
 HttpReply ollama_embeddings(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);

@@ -16,8 +16,8 @@ void reject_images(const Fields& fields) {
     throw invalid_request(fields.path("images"), fields.path("images") + " is not supported; only text is");
 }
 
-// Gives calls and results ids, which templates may need and Ollama's messages need not have: a result answers the first
-// open call of its tool.
+// Gives ids to calls and results, because templates may need them and Ollama's messages may lack them. A result answers
+// the first open call of its tool.
 class CallIds {
  public:
   std::string of_call(const Fields& call, const std::string& name) {
@@ -79,7 +79,7 @@ Json read_message(const Fields& message, CallIds& ids) {
   return result;
 }
 
-// Whether the model reasons, and how much, in the names that templates have for it.
+// Whether and how much the model reasons, under the names that templates use.
 Json read_template_variables(const Fields& body) {
   const Json* think = body.find("think");
   if (think == nullptr) return Json::object();
@@ -138,7 +138,7 @@ Request read_ollama_options(const Service& service, const Fields& body) {
   if (!given.is_object()) throw wrong_value("options", given, "an object");
   Json adapted = given;
   Json& num_predict = adapted["num_predict"];
-  if (num_predict == -2) num_predict = -1;  // until the context is full: as far as it goes
+  if (num_predict == -2) num_predict = -1;  // -2 means until the context is full
   const Fields options(adapted, "options");
   const Json* penalizes = options.find("penalize_newline");
   if (penalizes != nullptr && *penalizes == false)

@@ -1,4 +1,4 @@
-// What Ollama's requests have in place of OpenAI's fields, in the form of a chat.
+// Converts the fields of Ollama's requests to those of a chat.
 #pragma once
 
 #include "engine/request.h"
@@ -7,15 +7,14 @@
 
 namespace specdec::server {
 
-// A body of /api/chat as one of a chat: "messages", whose calls and results of tools get ids where they have none,
-// "tools", and "chat_template_kwargs" of "think".
+// A body of /api/chat as a chat's: "messages" (calls and results of tools get ids if they have none), "tools", and
+// "chat_template_kwargs" from "think".
 Json read_ollama_chat(const Fields& body);
 
-// The same of /api/generate: "system" and "prompt".
+// The same for /api/generate: "system" and "prompt".
 Json read_ollama_prompt(const Fields& body);
 
-// "options", "format", "logprobs" and "top_logprobs". Fields that would change the answer and that this server lacks
-// are errors.
+// Reads "options", "format", "logprobs" and "top_logprobs". Unsupported fields that would change the answer are errors.
 Request read_ollama_options(const Service& service, const Fields& body);
 
 }  // namespace specdec::server

@@ -1,4 +1,4 @@
-// /api/tags, /api/ps, /api/show and /api/version, as Ollama has them.
+// /api/tags, /api/ps, /api/show and /api/version of Ollama.
 #include <cstdio>
 
 #include "engine/infill.h"
@@ -50,7 +50,7 @@ bool has_tool_calls(const Chat& chat) {
   try {
     const bool is_told = chat.prompt(call).text != chat.prompt(plain).text;
     return is_told && chat.prepare_answer(call, {false, true}, request) != nullptr;
-  } catch (const std::exception&) {  // the template has no calls, or fails
+  } catch (const std::exception&) {  // the template has no calls or fails
     return false;
   }
 }
@@ -79,7 +79,7 @@ HttpReply ollama_tags(ModelPool& pool, const HttpRequest&) {
       const std::shared_ptr<const ModelCard> card = card_of(status.model.path);
       list.push_back(entry_json(status.model, *card));
       list.back()["modified_at"] = rfc3339(card->modified);
-    } catch (const ModelError&) {  // a damaged file; /v1/models has the reason once it was asked for
+    } catch (const ModelError&) {  // a damaged file; /v1/models gives the reason once the model was asked for
     }
   }
   return json_reply({{"models", std::move(list)}});
@@ -91,10 +91,10 @@ HttpReply ollama_ps(ModelPool& pool, const HttpRequest&) {
     if (!status.service) continue;
     try {
       list.push_back(entry_json(status.model, *card_of(status.model.path)));
-    } catch (const ModelError&) {  // its file was removed or replaced
+    } catch (const ModelError&) {  // the file was removed or replaced
       continue;
     }
-    list.back()["expires_at"] = "9999-12-31T23:59:59Z";  // no time is set for it
+    list.back()["expires_at"] = "9999-12-31T23:59:59Z";  // models do not expire
     list.back()["size_vram"] = 0;
     list.back()["context_length"] = status.service->generator().n_ctx();
   }

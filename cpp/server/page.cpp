@@ -10,7 +10,7 @@ HttpReply page(ModelPool&, const HttpRequest&) {
   HttpReply reply;
   reply.content_type = "text/html; charset=utf-8";
   reply.body = html;
-  // It runs its own script only, talks to this server only, and cannot make elements of texts.
+  // The page runs only its own script, talks only to this server, and cannot turn texts into elements.
   reply.headers = {{"Content-Security-Policy",
                     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
                     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"}};

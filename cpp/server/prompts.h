@@ -11,7 +11,7 @@
 namespace specdec::server {
 
 struct Prompt {
-  std::string text;           // one of both
+  std::string text;           // either text or tokens
   std::vector<Token> tokens;  // used if not empty
 
   void put_into(Request& request) const;
@@ -19,11 +19,11 @@ struct Prompt {
 
 struct Prompts {
   std::vector<Prompt> prompts;
-  bool is_list = false;  // several were asked for, if only one is there
+  bool is_list = false;  // the field is a list, even if it has only one prompt
 };
 
-// The field "prompt". A prompt is "text", [1, 2, 3], [1, "text", 2], or {"prompt_string": "text"}. answers_each: to
-// every prompt; all of them must find room in the server.
+// Reads the field "prompt". A prompt is "text", [1, 2, 3], [1, "text", 2], or {"prompt_string": "text"}. answers_each:
+// answers to every prompt; the server must have room for all of them.
 Prompts read_prompts(const Service& service, const Fields& body, int answers_each);
 
 }  // namespace specdec::server

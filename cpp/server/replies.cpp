@@ -38,7 +38,8 @@ std::string new_id(const std::string& prefix) {
   return id;
 }
 
-// Not std::gmtime, whose result all threads share. Years begin in March here, so that a leap day is the last one.
+// Avoids std::gmtime, whose result all threads share. Years begin in March here, so that a leap day is the year's last
+// day.
 std::string rfc3339(std::int64_t unix_time) {
   constexpr std::int64_t day_seconds = 24 * 60 * 60, days_of_400_years = 146097, days_to_1970 = 719468;
   const std::int64_t time = std::max<std::int64_t>(unix_time, 0), second = time % day_seconds;
@@ -93,7 +94,7 @@ Json timings_json(const Stats& stats) {
           {"prompt_ms", 1e3 * stats.prompt_seconds},
           {"prompt_per_token_ms", ms_each(num_read, stats.prompt_seconds)},
           {"prompt_per_second",
-           num_read > 1 ? stats.prompt_tokens_per_second() : 0.0},  // the last one is read with the first cycle
+           num_read > 1 ? stats.prompt_tokens_per_second() : 0.0},  // the first cycle reads the last one
           {"predicted_n", stats.tokens},
           {"predicted_ms", 1e3 * stats.seconds},
           {"predicted_per_token_ms", ms_each(stats.tokens, stats.seconds)},

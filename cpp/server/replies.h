@@ -1,4 +1,4 @@
-// Parts that replies of several endpoints have.
+// Parts of replies that several endpoints share.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ std::string new_id(const std::string& prefix);
 std::int64_t unix_time();                     // seconds
 std::string rfc3339(std::int64_t unix_time);  // "2026-01-31T23:59:59Z"
 
-// What chats and completions begin with: id, object, created, model, system_fingerprint.
+// The beginning of chats and completions: id, object, created, model, system_fingerprint.
 Json reply_heading(const Service& service, const std::string& id_prefix, const char* object);
 
-// In the terms of the OpenAI API: "stop" or "length"; null: not finished.
+// The OpenAI API's "stop" or "length"; null: not finished.
 Json finish_reason_json(const std::optional<FinishReason>& reason);
 
-// {"prompt_tokens": ...}. The answers to one prompt read it once. reasoning_tokens: of completion_tokens.
+// {"prompt_tokens": ...}. A prompt counts once for all its answers. reasoning_tokens: a part of completion_tokens.
 struct Usage {
-  // Tokens of a prediction: in the answer, and drafted in vain.
+  // Drafts from a prediction: accepted, and drafted in vain.
   std::int64_t accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
 };
@@ -37,7 +37,7 @@ Json to_json(const Usage& usage);
 Json timings_json(const Stats& stats);
 Json to_json(const PromptProgress& progress);
 
-// One token with its log-probability, as the chat API has it: {"id", "token", "bytes", "logprob", "top_logprobs"}.
+// One token with its log-probability, in the chat API's form: {"id", "token", "bytes", "logprob", "top_logprobs"}.
 Json logprob_json(const Generator& generator, const Piece& piece);
 
 }  // namespace specdec::server

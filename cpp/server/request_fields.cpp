@@ -15,7 +15,7 @@
 namespace specdec::server {
 namespace {
 
-// Fields that are options under another name.
+// Fields that are another name of an option.
 struct OtherName {
   const char* field;
   const char* option;
@@ -40,7 +40,7 @@ constexpr OtherName other_names[] = {
     {"thinking_token_budget", "reasoning_budget"},  // vLLM's
 };
 
-// Fields that would change the text or the reply, and that are not supported. 0, false and empty values turn them off.
+// Unsupported fields that would change the text or the reply. 0, false and empty values turn them off.
 constexpr const char* unsupported[] = {
     "dynatemp_range",
     "guided_whitespace_pattern",
@@ -66,7 +66,7 @@ constexpr const char* unsupported[] = {
     "background",
     "conversation",
 };
-// These have one value that is supported.
+// Fields with only one supported value.
 struct OnlyValue {
   const char* field;
   const char* value;  // in JSON
@@ -88,11 +88,11 @@ constexpr OnlyValue only_values[] = {
 
 constexpr const char* ban = "-inf";
 
-// The bias of one token: OpenAI's and llama-server's lists have numbers, and false for a token that must not occur.
+// The bias of one token: a number, or false for a banned token (llama-server).
 Json bias_of(const Json& given) { return given == false ? Json(ban) : given; }
 
-// logit_bias as the table has it, {"15043": 1.5}. llama-server also takes [[15043, 1.5], ["text", -1]] and
-// {"text": 1.5}; a text's bias is that of each of its tokens.
+// Converts logit_bias to the form of the options' table, {"15043": 1.5}. llama-server also accepts [[15043, 1.5],
+// ["text", -1]] and {"text": 1.5}; a text's bias applies to each of its tokens.
 Json token_biases(const Generator& generator, const std::string& field, const Json& given) {
   const std::string requirement = "an object {\"token id or text\": bias} or a list of [token id or text, bias]";
   Json biases = Json::object();
@@ -114,13 +114,13 @@ Json token_biases(const Generator& generator, const std::string& field, const Js
       else if (pair[0].is_string()) add(pair[0].get<std::string>(), pair[1]);
       else throw wrong_value(field, given, requirement);
     }
-  } else if (given != false) {  // llama-server's way to say none
+  } else if (given != false) {  // llama-server's value for none
     throw wrong_value(field, given, requirement);
   }
   return biases;
 }
 
-// OpenAI's prediction, {"type": "content", "content": text or parts}, as a text.
+// The text of OpenAI's prediction, {"type": "content", "content": text or parts}.
 Json predicted_text(const std::string& field, const Json& given) {
   if (given.is_string()) return given;
   const Fields prediction(given, field);
@@ -139,14 +139,14 @@ Json predicted_text(const std::string& field, const Json& given) {
   return text;
 }
 
-// Before `field` constrains the text, too.
+// Called before `field` adds a constraint.
 void check_no_constraint(const Request& request, const std::string& field) {
   const char* other = request.constraint();
   if (other != nullptr)
     throw invalid_request(field, field + " and " + other + " both constrain the text; give one of them");
 }
 
-// Values that OpenAI or llama-server give another form or meaning.
+// Converts values to which OpenAI or llama-server give another form or meaning.
 Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& value) {
   const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
   if (option == "max_tokens" && value == -1)
@@ -204,11 +204,11 @@ void check_fields(const Fields& body) {
       throw wrong_value(body.path(field), *value, std::string(only) + ": others are not supported; leave it out");
   };
   for (const OnlyValue& one : only_values) check_only(one.field, one.value);
-  if (body.find("prompt") != nullptr) check_only("add_special_tokens", "true");  // of chats the template has them
+  if (body.find("prompt") != nullptr) check_only("add_special_tokens", "true");  // for chats, the template writes them
   if (body.text("reasoning_format", "") == "none") check_only("reasoning_format", "\"auto\"");
 }
 
-// With --strict-fields: what is misspelled is no option.
+// With --strict-fields, misspelled fields are errors.
 void check_known_fields(const Fields& body) {
   for (const std::string& field : body.names()) {
     const auto has_name = [&](const RequestOption& option) {
@@ -223,7 +223,7 @@ void check_known_fields(const Fields& body) {
   }
 }
 
-// Two names of an option with two values contradict each other.
+// Rejects two names of one option with different values.
 void check_same(const Fields& body, const std::vector<std::string>& fields) {
   const Json* first = nullptr;
   for (const std::string& field : fields) {
@@ -237,7 +237,7 @@ void check_same(const Fields& body, const std::vector<std::string>& fields) {
   }
 }
 
-// vLLM's: the text is one of these.
+// vLLM's choices: the text is one of these.
 void set_choices(const Service& service, Request& request, const std::string& path, const Json& choices) {
   std::vector<std::string> texts;
   for (const Json& choice : choices.is_array() ? choices : Json::array()) {
@@ -257,7 +257,7 @@ void set_structural_tag(const Service& service, Request& request, const Fields& 
   request.constraint_name = format.path();
 }
 
-// Places in the schema of a call in JSON, as places in the tools' own schemas.
+// Turns places in the schema of a call in JSON into places in the tools' own schemas.
 void name_tools(const std::string& tools, std::vector<std::string>& places) {
   const Json list = Json::parse(tools);
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -292,14 +292,14 @@ void read_format(const Service& service, Request& request, const Fields& format)
   if (type == "structural_tag") return set_structural_tag(service, request, format);
   if (type != "json_schema")
     throw wrong_value(format.path("type"), type, R"("text", "json_object", "json_schema" or "structural_tag")");
-  const Json* schema = format.find("schema");  // of a response
+  const Json* schema = format.find("schema");  // in a response's form
   if (schema != nullptr)
     return set_schema(service, request, format.path("schema"), *schema, format.flag("strict", true));
   const Fields described(format.required("json_schema"), format.path("json_schema"));
   set_schema(service, request, described.path("schema"), described.required("schema"), described.flag("strict", true));
 }
 
-// vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]},
+// Reads vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]},
 // {"json_object": true}, {"structural_tag": {...}}.
 void read_structured_outputs(const Service& service, Request& request, const Fields& form) {
   constexpr OtherName names[] = {
@@ -340,7 +340,7 @@ Request read_options(const Service& service, const Fields& body) {
   if (slot >= 0) request.slot = slot;
   const bool says_how_many = body.find("repeat_last_n") != nullptr || body.find("penalty_last_n") != nullptr;
   if (body.find("repetition_penalty") != nullptr && !says_how_many)
-    request.sampling.penalty_last_n = -1;  // of the prompt and the answer
+    request.sampling.penalty_last_n = -1;  // all tokens of the prompt and the answer
   if (const Json* choices = body.find("guided_choice"))
     set_choices(service, request, body.path("guided_choice"), *choices);
   if (const Json* form = body.find("structured_outputs")) {

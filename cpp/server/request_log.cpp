@@ -10,7 +10,7 @@
 namespace specdec::server {
 namespace {
 
-constexpr std::size_t most_of_path = 200;  // bytes: a client chooses it
+constexpr std::size_t most_of_path = 200;  // bytes; the client chooses the path
 
 std::string path_of(const RequestRecord& record) {
   const bool is_long = record.path.size() > most_of_path;

@@ -12,7 +12,7 @@ std::string name_in_chat(const std::string& space, const std::string& name) {
   return space.empty() ? name : space + "__" + name;
 }
 
-// The message of the assistant's turn at the end of the list.
+// The assistant's message at the end of the list; appends one if there is none.
 Json& assistant_message(Json& messages) {
   if (messages.empty() || messages.back()["role"] != "assistant")
     messages.push_back({{"role", "assistant"}, {"content", ""}});
@@ -73,7 +73,7 @@ void add_function(ResponseTools& tools, const Fields& tool, const std::string& s
   tools.chat.push_back({{"type", "function"}, {"function", std::move(function)}});
 }
 
-// space: the namespace that it is in; empty: none.
+// space: the tool's namespace; empty: none.
 void add_tool(ResponseTools& tools, const Fields& tool, const std::string& space) {
   const std::string type = tool.required_text("type");
   if (is_run_by_openai(type)) return;

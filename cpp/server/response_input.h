@@ -1,4 +1,4 @@
-// What OpenAI's responses have in place of a chat's messages and tools, in the form of a chat.
+// Converts the fields of OpenAI's responses to a chat's messages and tools.
 #pragma once
 
 #include <map>
@@ -8,14 +8,14 @@
 
 namespace specdec::server {
 
-// "instructions" and "input", a string or a list of items, as messages: an assistant's reasoning, text and calls become
-// one message, the output of a call one of the role "tool".
+// Converts "instructions" and "input" (a string or a list of items) to messages: an assistant's reasoning, text and
+// calls become one message, the output of a call becomes a message with the role "tool".
 Json read_response_messages(const Fields& body);
 
-// "tools" and "tool_choice", whose functions are not in an object of their own. Those of a namespace have it before
-// their names. Tools that OpenAI runs are left out: the model is not told of them.
+// "tools" and "tool_choice"; their functions are not in a separate object. The names of functions in a namespace are
+// prefixed with it. Tools that OpenAI runs are left out, so the model does not know of them.
 struct ResponseTools {
-  Json chat;                                  // the chat API's; null: none
+  Json chat;                                  // in the chat API's form; null: none
   std::map<std::string, Json> of_namespaces;  // {"namespace": ..., "name": ...} by the chat API's name
 };
 ResponseTools read_response_tools(const Fields& body);

@@ -1,4 +1,4 @@
-// POST /v1/responses of the OpenAI API: text and calls of functions. Nothing is kept between requests.
+// POST /v1/responses of the OpenAI API: text and function calls. Nothing is kept between requests.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -25,7 +25,7 @@ void check_supported(const Fields& body) {
   }
 }
 
-// "text": {"format": ...}
+// Reads "text": {"format": ...}.
 void read_text_format(const Service& service, Request& request, const Fields& body) {
   const Json* text = body.find("text");
   if (text == nullptr) return;
@@ -41,7 +41,7 @@ bool read_includes_logprobs(const Fields& body) {
   return std::find(include->begin(), include->end(), "message.output_text.logprobs") != include->end();
 }
 
-// What of the request its reply repeats.
+// The fields of the request that its reply repeats.
 Json read_repeated(const Fields& body) {
   const Json *tools = body.find("tools"), *tool_choice = body.find("tool_choice");
   return {{"parallel_tool_calls", body.flag("parallel_tool_calls", true)},
@@ -49,18 +49,19 @@ Json read_repeated(const Fields& body) {
           {"tools", tools != nullptr ? *tools : Json::array()}};
 }
 
-// The output of one response: items (reasoning, a message, calls), which are written one after the other. What is added
-// is sent as events too, if there is a stream.
+// The output of one response: items (reasoning, a message, calls), written one after another. Additions are also sent
+// as events if there is a stream.
 class Output {
  public:
-  // namespaces: see ResponseTools; must outlive it.
+  // namespaces: see ResponseTools; must outlive this object.
   Output(EventStream* events, const std::map<std::string, Json>& namespaces)
       : events_(events), namespaces_(namespaces) {}
 
-  // Called before the deltas that the token makes. Tokens of reasoning and calls are not in the output.
+  // To be called before the deltas that the token causes. Log-probabilities of reasoning and calls are not in the
+  // output.
   void add_logprob(Json logprob) { waiting_.push_back(std::move(logprob)); }
 
-  // A delta of the chat API's message.
+  // Adds a delta of the chat API's message.
   void add(const Json& delta) {
     if (!delta.contains("content")) waiting_.clear();
     if (delta.contains("reasoning_content")) {
@@ -77,7 +78,7 @@ class Output {
     }
   }
 
-  // is_cut: the text has not ended by itself.
+  // is_cut: the model has not ended the text.
   void close(bool is_cut) {
     if (items_.empty()) open_message();
     if (type() == "message") (void)take_waiting();
@@ -101,7 +102,7 @@ class Output {
     return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", logprobs_}};
   }
 
-  // The log-probabilities since the last delta; they belong to the open message.
+  // The log-probabilities since the last delta, which belong to the open message.
   Json take_waiting() {
     Json taken = std::exchange(waiting_, Json::array());
     logprobs_.insert(logprobs_.end(), taken.begin(), taken.end());
@@ -178,14 +179,15 @@ class Output {
   Json items_ = Json::array();
   bool is_open_ = false;                                     // the last item
   std::string text_;                                         // of the last item: its text, or a call's arguments
-  Json logprobs_ = Json::array(), waiting_ = Json::array();  // of its tokens; of those whose text has not come yet
+  Json logprobs_ = Json::array(), waiting_ = Json::array();  // of the item's tokens; of tokens whose text has not come
+                                                             // yet
 };
 
 struct Options {
   bool stream = false, has_logprobs = false, return_progress = false, ends_after_call = false;
   Json repeated;
   std::map<std::string, Json> namespaces;          // of tools
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
 };
 
 class Response {
@@ -223,7 +225,7 @@ class Response {
  private:
   static bool is_cut(const std::optional<FinishReason>& reason) { return reason != FinishReason::stop; }
 
-  // Piece by piece.
+  // Reads the answer piece by piece.
   Answer read() {
     Answer answer;
     while (std::optional<Generation::Item> item = generation_.next()) {

@@ -1,4 +1,4 @@
-// Which path leads to which endpoint.
+// Maps paths to endpoints.
 #pragma once
 
 #include "server/http_server.h"

@@ -1,4 +1,4 @@
-// An OpenAI-compatible server over one model or several: its endpoints are in routes.cpp.
+// An OpenAI-compatible server over one or several models; its endpoints are in routes.cpp.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace specdec::server {
 
 class Server {
  public:
-  // Listens and serves from here on. on_failure: called with errors that are not a client's, on any thread. Throws
-  // Error if the port cannot be used, or the system starts no threads.
+  // Listens and serves from here on. on_failure: called, on any thread, with errors that no client caused. Throws Error
+  // if the port cannot be used or the system cannot start threads.
   Server(ModelPool& models, const HttpOptions& http, std::function<void(const std::string&)> on_failure);
   ~Server();  // ends all requests
   Server(const Server&) = delete;
@@ -23,7 +23,7 @@ class Server {
   int port() const { return port_; }
   bool has_failed() const { return http_.has_failed(); }  // no more connections are accepted
 
-  void refuse_requests() { models_.close_queue(); }                  // 503 from here on
+  void refuse_requests() { models_.close_queue(); }                  // replies 503 from here on
   std::size_t num_unfinished() { return models_.num_unfinished(); }  // requests that run or wait
 
  private:

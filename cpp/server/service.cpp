@@ -10,7 +10,7 @@
 namespace specdec::server {
 namespace {
 
-// For models without a template: the messages as plain text, as `specdec chat` has them.
+// For models without a template: the messages as plain text, as in `specdec chat`.
 constexpr const char* plain_template =
     "{% for message in messages %}{{ message.content }}{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}";
 

@@ -1,4 +1,4 @@
-// What all endpoints share: the generator, the defaults of requests, and the limits of the server.
+// Shared by all endpoints: the generator, the defaults of requests, and the limits of the server.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,19 @@
 namespace specdec::server {
 
 struct ServiceOptions {
-  Request defaults;        // of what requests do not say; its max_tokens is also the most that one may ask for
+  Request defaults;        // values of missing fields; its max_tokens is also the most that a request may ask for
   std::string model_path;  // for /props
-  std::string model_name;  // what clients call the model
-  std::string template_variables =
-      "{}";                          // JSON: what templates know of what requests do not say in "chat_template_kwargs"
-  std::string build;                 // version and sources, for system_fingerprint
-  bool has_strict_fields = false;    // unknown fields of requests are errors
-  bool has_page = true;              // at /, for browsers
-  std::string slot_folder;           // for the caches of slots that clients save; empty: they cannot
-  bool continues_answers = true;     // of an assistant at the end of a conversation, unless a request says otherwise
-  std::shared_ptr<Metrics> metrics;  // of all models; null: new ones
-  int request_seconds = 600;         // a request takes longest; 0: no limit
-  std::chrono::seconds ping_interval{30};  // of streams in which nothing happens; 0 or less: no pings
+  std::string model_name;  // the clients' name of the model
+  std::string template_variables = "{}";  // JSON: defaults of "chat_template_kwargs"
+  std::string build;                      // version and sources, for system_fingerprint
+  bool has_strict_fields = false;         // unknown fields of requests are errors
+  bool has_page = true;                   // at /, for browsers
+  std::string slot_folder;                // for caches of slots that clients save; empty: clients cannot
+  bool continues_answers = true;     // continues an assistant's message at the end of a conversation, unless a request
+                                     // says otherwise
+  std::shared_ptr<Metrics> metrics;  // shared by all models; null: new ones
+  int request_seconds = 600;         // time limit of a request; 0: no limit
+  std::chrono::seconds ping_interval{30};  // for streams in which nothing happens; 0 or less: no pings
 };
 
 class Service {
@@ -42,8 +42,8 @@ class Service {
   Generator& generator() { return generator_; }
   Metrics& metrics() { return *options_.metrics; }
 
-  // cancelled: asked while long prompts are tokenized. Throws as Generator::submit does; ApiError once close_queue()
-  // was called.
+  // cancelled: asked while long prompts are tokenized. Throws what Generator::submit throws; ApiError after
+  // close_queue().
   std::shared_ptr<RequestHandle> submit(const Request& request, const std::function<bool()>& cancelled);
 
   // The same for Generator::embed.
@@ -53,18 +53,18 @@ class Service {
   std::size_t capacity() const { return num_slots() + max_queue_size_; }  // requests that run or wait
   std::size_t num_unfinished() const { return generator_.num_unfinished(); }
   std::size_t num_processing() const;  // in slots
-  // Those that run, by their slot.
+  // The running requests by slot.
   struct Running {
     std::shared_ptr<const RequestHandle> handle;
     std::shared_ptr<const Request> request;  // without its prompt
   };
   std::map<int, Running> running();
 
-  void close_queue() { is_closed_ = true; }  // later requests are rejected, those that run or wait go on
+  void close_queue() { is_closed_ = true; }  // rejects later requests; those that run or wait continue
   bool is_closed() const { return is_closed_; }
   void cancel_all() { generator_.close(); }
 
-  // Which server made a text: a text is repeated by the same fingerprint, request and seed.
+  // Identifies the server that made a text: the same fingerprint, request and seed repeat the text.
   std::string system_fingerprint() const { return "build " + options_.build + "; a seed repeats its text"; }
 
  private:
@@ -80,7 +80,7 @@ class Service {
     std::shared_ptr<const Request> request;
   };
   std::mutex mutex_;
-  std::vector<Submitted> submitted_;  // of mutex_; those that have ended, too, for a while
+  std::vector<Submitted> submitted_;  // guarded by mutex_; includes, for a while, those that have ended
 };
 
 }  // namespace specdec::server

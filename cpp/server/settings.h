@@ -1,4 +1,4 @@
-// The options of a request as replies show them, under llama-server's names.
+// The options of a request in replies, under llama-server's names.
 #pragma once
 
 #include "engine/request.h"

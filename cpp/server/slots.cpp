@@ -1,4 +1,4 @@
-// GET /slots, and POST /slots/N?action=save, restore or erase, as llama-server has them.
+// GET /slots and POST /slots/N?action=save, restore or erase of llama-server.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t longest_name = 255;  // bytes
 constexpr std::chrono::milliseconds between_tries(25);
 
-// A file of the folder: no path, no hidden file, nothing that another system reads as one.
+// The name of a file in the folder: not a path, not a hidden file, also not on other systems.
 std::string read_file_name(const Fields& body) {
   std::string name = body.required_text("filename");
   const auto is_wrong = [](char c) {
@@ -54,7 +54,7 @@ int once_idle(const Service& service, const HttpRequest& http, const Action& act
   }
 }
 
-// Errors of files name them as the client does.
+// File errors use the client's name of the file.
 ApiError file_error(std::string message, const std::string& path, const std::string& name) {
   const std::size_t at = message.find(path);
   if (at != std::string::npos) message.replace(at, path.size(), name);

@@ -55,7 +55,7 @@ Json model_props(const Service& service) {
   const Vocabulary vocabulary = generator.vocabulary();
   const Request& defaults = service.options().defaults;
   Json settings = settings_json(defaults);
-  if (!defaults.seed) settings["seed"] = -1;  // a random one
+  if (!defaults.seed) settings["seed"] = -1;  // a random seed
   return {{"default_generation_settings", {{"n_ctx", generator.n_ctx()}, {"params", settings}}},
           {"total_slots", service.num_slots()},
           {"model_alias", service.options().model_name},
@@ -105,7 +105,7 @@ HttpReply props(ModelPool& pool, const HttpRequest& http) {
 HttpReply metrics(ModelPool& pool, const HttpRequest&) {
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4";
-  reply.headers = {{"Process-Start-Time-Unix", std::to_string(process_start)}};  // as llama-server
+  reply.headers = {{"Process-Start-Time-Unix", std::to_string(process_start)}};  // as in llama-server
   const std::size_t processing = pool.num_processing(), unfinished = pool.num_unfinished();
   reply.body = pool.options().common.metrics->text(processing, unfinished > processing ? unfinished - processing : 0);
   return reply;

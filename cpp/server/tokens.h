@@ -1,4 +1,4 @@
-// Tokens in requests and replies, and the endpoints /tokenize and /detokenize.
+// Tokens in requests and replies; the endpoints /tokenize and /detokenize.
 #pragma once
 
 #include <string>
@@ -27,6 +27,6 @@ Json bytes_json(const std::string& bytes);
 HttpReply tokenize(Service& service,
                    const HttpRequest& http);  // llama-server's fields, or vLLM's: prompt, add_special_tokens
 HttpReply detokenize(Service& service, const HttpRequest& http);
-HttpReply tokenizer_info(Service& service, const HttpRequest& http);  // as vLLM has it
+HttpReply tokenizer_info(Service& service, const HttpRequest& http);  // vLLM's
 
 }  // namespace specdec::server

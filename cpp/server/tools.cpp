@@ -20,7 +20,7 @@ void check_tools(const Json& tools) {
   }
 }
 
-// The tool that must be called, alone.
+// Only the tool that must be called.
 Json only(const Json& tools, const std::string& path, const std::string& name) {
   for (const Json& tool : tools) {
     if (tool["function"]["name"] == name) return Json::array({tool});

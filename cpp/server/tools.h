@@ -1,4 +1,4 @@
-// The tools of a chat, as fields of a request's body: which there are, and whether the answer may or must call them.
+// Reads the tools of a chat from a request's body, and whether the answer may or must call them.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@
 namespace specdec::server {
 
 struct Tools {
-  std::string json = "null";      // those that templates get, see Conversation
-  std::string callable = "null";  // those that may be called: all of them, or the one that must be
+  std::string json = "null";      // for templates, see Conversation
+  std::string callable = "null";  // tools that may be called: all of them, or the one that must be
   ToolUse use;
 };
 
-// The field "tools" of another API, as chats have it; function_of: of one of them. Null if there is none.
+// Converts the field "tools" of another API to the chat's form; function_of converts one tool. Null if there is none.
 Json chat_tools(const Fields& body, Json (*function_of)(const Fields& tool));
 
 // "tools", "tool_choice" and "parallel_tool_calls".
 Tools read_tools(const Fields& body);
 
-// For the answer to a conversation with these tools: how to take it apart; null: all of it is content. A call that is
-// required becomes the request's grammar. Throws ApiError if the request has another constraint, or the model's
-// template has no calls.
+// Prepares the request for the answer to a conversation with these tools and returns the answer's parser; null: the
+// answer is all content. A required call becomes the request's grammar. Throws ApiError if the request has another
+// constraint or the model's template has no calls.
 std::shared_ptr<const ChatOutputParser> prepare_answer(const Service& service, const Tools& tools,
                                                        Conversation conversation, Request& request);
 

@@ -14,7 +14,7 @@ namespace specdec::server {
 namespace {
 
 constexpr std::size_t max_headers = 64u << 10;  // the library rejects longer ones
-constexpr int tick_ms = 250;                    // how often slow clients are looked for
+constexpr int tick_ms = 250;                    // how often slow clients are searched for
 constexpr const char* too_slow =
     "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 113\r\n\r\n"
     "{\"error\":{\"message\":\"the request did not arrive in "
@@ -48,7 +48,7 @@ void ArrivingRequest::add(const char* data, std::size_t size) {
   is_whole_ = !needs_more_ || has_whole_body();
 }
 
-// A request whose framing is not clear counts as whole: the library rejects it.
+// A request with unclear framing counts as complete; the library rejects it.
 void ArrivingRequest::read_headers() {
   const std::string headers = this->headers();
   const std::string length = header_value(headers, "Content-Length").value_or("");
@@ -61,14 +61,14 @@ void ArrivingRequest::read_headers() {
   wants_continue_ = needs_more_ && lower_case(header_value(headers, "Expect").value_or("")) == "100-continue";
   if (!wants_continue_) return;
   const std::size_t line = lower_case(headers).find("\nexpect:") + 1, next = headers.find('\n', line) + 1;
-  bytes_.erase(line, next - line);  // or the library would ask for the body once more
+  bytes_.erase(line, next - line);  // otherwise the library would ask for the body again
   body_start_ -= next - line;
 }
 
 bool ArrivingRequest::has_whole_body() const {
   const std::size_t size = bytes_.size() - body_start_;
   if (!is_chunked_) return size >= body_size_;
-  if (size > max_body_ + max_body_ / 2) return true;  // too large, framing included
+  if (size > max_body_ + max_body_ / 2) return true;  // too large, including framing
   const auto ends_with = [&](const char* text, std::size_t length) {
     return size >= length && bytes_.compare(bytes_.size() - length, length, text) == 0;
   };
