@@ -1,4 +1,4 @@
-// What Tab completes in a chat: commands, names and values of options, files.
+// Completes commands, names and values of options, and files in a chat (Tab).
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace specdec::cli {
 
 struct ChatWord {
   std::string name;      // "/save"
-  std::string argument;  // "FILE" is one, "NAME VALUE" an option
+  std::string argument;  // "FILE": a file; "NAME VALUE": an option
 };
 
-// text: what stands before the cursor.
+// text: the text before the cursor.
 Completion complete_chat(const std::string& text, const std::vector<ChatWord>& commands);
 
 }  // namespace specdec::cli

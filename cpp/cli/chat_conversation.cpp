@@ -81,8 +81,8 @@ void ChatConversation::prepare(Request& request, int reserve) {
     } catch (const ContextFull&) {
       if (is_last) throw;
     }
-    // What follows a turn that is left out must be read again, so that many are left out at once, and the next
-    // questions find room.
+    // Everything after an omitted turn must be read again, so many turns are omitted at once to make room for the next
+    // questions.
     room = context / 2;
     ++left_out_;
   }

@@ -1,4 +1,4 @@
-// A conversation with a model: its messages, and the prompt of the next answer, which the context must hold.
+// A conversation with a model: its messages, and the prompt of the next answer, which must fit into the context.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace specdec::cli {
 
 class ChatConversation {
  public:
-  // Without a template the messages follow each other as plain text. Throws ModelError if the template cannot be used.
+  // Without a template, messages are concatenated as plain text. Throws ModelError if the template cannot be used.
   ChatConversation(const Generator& generator, const std::string& system);
 
   bool has_template() const { return generator_->chat().has_template(); }
@@ -19,18 +19,18 @@ class ChatConversation {
   std::size_t num_turns() const { return turns_.size(); }
   std::size_t num_tokens() const {
     return turns_.empty() ? 0 : prompt().size();
-  }  // of the next prompt, without a question
+  }  // tokens of the next prompt, without a question
   std::size_t num_left_out() const { return left_out_; }  // turns
 
   void clear();
-  void set_system(const std::string& system);  // and clears
+  void set_system(const std::string& system);  // also clears the conversation
   const std::string& system() const { return system_; }
   const std::string& question() const { return turns_.back().question; }
 
   struct Answer {
     std::string text;
     std::vector<Token> tokens;
-    bool is_complete = false;  // the model ended it
+    bool is_complete = false;  // the model ended the answer
 
     bool is_empty() const { return tokens.empty(); }
   };
@@ -42,13 +42,13 @@ class ChatConversation {
   void set_answer(const Answer& answer) { turns_.back().answer = answer; }
   bool forget_turn();  // false: there is none
 
-  // Makes the answer to the last question, or what follows the answer so far, what is requested. If prompt and
-  // `reserve` tokens exceed the context, the oldest turns are left out, for good, until the prompt takes half of it.
-  // Throws ContextFull if the last turn alone exceeds it.
+  // Sets the request's prompt for the answer to the last question, or for the continuation of the answer so far. If the
+  // prompt and `reserve` tokens exceed the context, the oldest turns are left out permanently until the prompt takes
+  // half of it. Throws ContextFull if the last turn alone exceeds the context.
   void prepare(Request& request, int reserve);
 
-  // [{"role": "user", "content": "..."}, ...], those left out included. from_json throws std::invalid_argument, and
-  // then nothing changes.
+  // [{"role": "user", "content": "..."}, ...], including turns that were left out. If from_json throws
+  // std::invalid_argument, nothing changes.
   std::string to_json() const;
   void from_json(const std::string& json);
 

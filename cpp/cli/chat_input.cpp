@@ -39,7 +39,7 @@ std::optional<std::string> ChatInput::next_edited() {
   return text;
 }
 
-// False at the end of input.
+// Returns false at the end of input.
 bool ChatInput::read_more() {
   if (!wait_for_input()) {
     if (!terminal_) throw Cancelled("interrupted");
@@ -54,7 +54,7 @@ bool ChatInput::read_more() {
   return *count > 0;
 }
 
-// The last line may lack its end.
+// The last line may lack a newline.
 std::optional<std::string> ChatInput::next_line() {
   if (terminal_) write(prompt);
   std::size_t end = bytes_.find('\n');

@@ -1,4 +1,4 @@
-// What a user says in a chat: typed at a terminal, or piped.
+// The user's input in a chat: typed at a terminal, or piped.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@ namespace specdec::cli {
 
 class ChatInput {
  public:
-  // history_file: keeps what is typed between runs; "": nothing does. by_line: every line of piped input is a message;
-  // otherwise all of it is one. At a terminal that cannot place its cursor, every line is one.
+  // history_file: keeps typed text between runs; "": none. by_line: every line of piped input is a message; otherwise
+  // the whole input is one. At a terminal that cannot place its cursor, every line is a message.
   ChatInput(const std::string& history_file, bool by_line);
 
   bool is_typed() const { return terminal_; }
-  bool has_commands() const { return by_line_; }  // a line that begins with "/" may be one
-  // The next message or command, valid UTF-8 without the last line's end; null at the end of input. A Ctrl-C starts a
-  // typed line again; with piped input it throws Cancelled.
+  bool has_commands() const { return by_line_; }  // a line that begins with "/" may be a command
+  // The next message or command, in valid UTF-8 without the last newline; nullopt at the end of input. Ctrl-C discards
+  // a typed line; with piped input it throws Cancelled.
   std::optional<std::string> next();
 
-  // What is typed while nobody reads is the draft of the next message; to be called often meanwhile. Never waits.
+  // Keeps what is typed while nobody reads as the draft of the next message. To be called often meanwhile; never waits.
   void keep_typed() {
     if (editor_) editor_->keep_typed();
   }
@@ -41,7 +41,7 @@ class ChatInput {
 
   bool terminal_, by_line_;
   InputHistory history_;
-  std::optional<LineEditor> editor_;  // where lines can be edited
+  std::optional<LineEditor> editor_;  // only where lines can be edited
   std::string bytes_;
   bool ended_ = false;
 };

@@ -17,9 +17,9 @@ namespace {
 
 constexpr const char* none = "none";
 constexpr const char* color_name = "color";
-constexpr std::size_t label = 24;  // columns: the longest name and a space
+constexpr std::size_t label = 24;  // columns for the longest name and a space
 
-// In Python, and its flags without dashes.
+// The option's name in Python, and its flags without dashes.
 std::vector<std::string> names_of(const RequestOption& option) {
   std::vector<std::string> names = {option.name};
   for (const std::string& flag : option.flags.names) names.push_back(flag.substr(flag.find_first_not_of('-')));
@@ -66,9 +66,9 @@ std::string ChatSettings::set(const std::string& text) {
   }
 }
 
-// text: JSON, or what the option's text is, so that 5 may be a stop string; "none" takes it back.
+// text: the value as JSON or as the command line's text, so that 5 may be a stop string; "none" resets the option.
 void ChatSettings::change(Request& changed, const RequestOption& option, const std::string& text) const {
-  if (is_constraint(option)) changed.drop_constraint();  // the last one counts
+  if (is_constraint(option)) changed.drop_constraint();  // the last constraint counts
   const option::Value absent = option.get(Request{});
   if (text == none) return option.set(changed, option::text(absent).empty() ? absent : option.get(given_));
   if (!option.flags.word.empty() && text == option.flags.word) return option.set(changed, option.flags.word_value);

@@ -1,4 +1,4 @@
-// Models of the Hugging Face hub on the command line: downloads with their progress on standard error.
+// Downloads models of the Hugging Face hub for the command line, with progress on standard error.
 #pragma once
 
 #include <string>
@@ -7,10 +7,12 @@
 
 namespace specdec::cli {
 
-// The path itself, or that of the downloaded file if it has the form hf:OWNER/REPOSITORY:QUANT (hub/model_name.h).
+// Returns the path itself, or the path of the downloaded file if it has the form hf:OWNER/REPOSITORY:QUANT
+// (hub/model_name.h).
 std::string local_model(const std::string& path);
 
-// A short name (hub/companions.h), or OWNER/REPOSITORY and so on, with or without "hf:". Throws std::invalid_argument.
+// Parses a short name (hub/companions.h) or OWNER/REPOSITORY and so on, with or without "hf:". Throws
+// std::invalid_argument.
 HubName hub_name(const std::string& text);
 
 }  // namespace specdec::cli

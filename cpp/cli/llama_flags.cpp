@@ -8,9 +8,9 @@ namespace {
 constexpr const char* everywhere = "";
 
 struct Flags {
-  const char* names;  // with blanks between
+  const char* names;  // separated by blanks
   const char* instead;
-  const char* moot_in = nullptr;  // the command in which a note is enough, or everywhere; null: an error
+  const char* moot_in = nullptr;  // the command (or everywhere) in which a note is enough; null: always an error
   const char* same_as = "";
 };
 

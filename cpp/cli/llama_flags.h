@@ -1,4 +1,4 @@
-// The options of llama.cpp's programs that this program does not have: what to use instead.
+// What to use instead of the options of llama.cpp's programs that this program lacks.
 #pragma once
 
 #include <string>
@@ -6,13 +6,12 @@
 namespace specdec::cli {
 
 struct LlamaFlag {
-  std::string
-      instead;  // a phrase, such as "-t sets the threads of all passes"; "": llama.cpp does not have the name, either
-  bool is_moot = false;  // the command does what it asks for anyway, or cannot do otherwise: a note is enough
-  std::string same_as;   // the option with that meaning; empty: none
+  std::string instead;   // a phrase such as "-t sets the threads of all passes"; "": llama.cpp lacks the name, too
+  bool is_moot = false;  // a note is enough, because the command does this anyway or cannot do otherwise
+  std::string same_as;   // the option with the same meaning; empty: none
 };
 
-// command: such as "specdec chat".
+// command: for example "specdec chat".
 LlamaFlag llama_flag(const std::string& name, const std::string& command);
 
 }  // namespace specdec::cli

@@ -36,9 +36,9 @@ std::string overview() {
          "Without a model, bench, chat, generate, race and serve use the bundled pair of\nsmall models.\n";
 }
 
-// Commands of other programs, such as Ollama's, and how to do the same here.
+// Commands of other programs, such as Ollama's, and their equivalents here.
 struct Foreign {
-  const char* names;  // with blanks around
+  const char* names;  // surrounded by blanks
   const char* instead;
 };
 constexpr Foreign foreign[] = {

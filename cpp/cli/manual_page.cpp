@@ -9,7 +9,7 @@
 namespace specdec::cli {
 namespace {
 
-// Text as it is: nothing in it is a request or an escape.
+// Escapes text so that nothing in it is a request or an escape.
 std::string plain(const std::string& text) {
   std::string result;
   for (const char letter : text) {

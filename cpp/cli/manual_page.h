@@ -1,4 +1,4 @@
-// Manual pages (man(7)) of the command line, made of the options' tables.
+// Generates manual pages (man(7)) of the command line from the options' tables.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace specdec::cli {
 
-// Names such as "specdec-chat.1", and the pages.
+// The pages with their names, such as "specdec-chat.1".
 std::vector<std::pair<std::string, std::string>> manual_pages();
 
 }  // namespace specdec::cli

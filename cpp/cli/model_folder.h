@@ -1,4 +1,4 @@
-// The models of a folder, as `specdec serve --models-dir` offers them.
+// The models of a folder, for `specdec serve --models-dir`.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace specdec::cli {
 
-// As llama-server has them: each file FOLDER/NAME.gguf, and each folder FOLDER/NAME with a model in it; of a model in
-// several parts, the first. Projectors (mmproj...) are no models. In alphabetical order. "hub": those of the hub's
-// cache, as OWNER/REPOSITORY/FILE without ".gguf". Throws Error.
+// The same as in llama-server: each file FOLDER/NAME.gguf, and each folder FOLDER/NAME with a model in it; of a split
+// model, the first part. Projectors (mmproj...) are not models. In alphabetical order. "hub": the models of the hub's
+// cache, named OWNER/REPOSITORY/FILE without ".gguf". Throws Error.
 std::vector<server::KnownModel> models_in(const std::string& folder);
 
 }  // namespace specdec::cli

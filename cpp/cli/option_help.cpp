@@ -1,4 +1,4 @@
-// The help of a command, made of its options.
+// Generates the help of a command from its options.
 
 #include <algorithm>
 #include <sstream>

@@ -14,7 +14,7 @@ namespace specdec::cli {
 namespace {
 
 using option::Value;
-using Read = std::optional<Value>;  // nullopt: the text is not of the type
+using Read = std::optional<Value>;  // nullopt: the text does not have the type
 
 [[noreturn]] void expected(const std::string& what, const std::string& got) {
   throw UsageError("expected " + what + ", got \"" + got + "\"");
@@ -126,7 +126,7 @@ Value read_value(const Option& option, const std::string& text) {
       return *value;
     }
   } catch (const WrongValue& error) {
-    requirement = error.requirement();  // of a part of it, perhaps
+    requirement = error.requirement();  // perhaps of a part of the value
   }
   expected(requirement + (word.empty() ? "" : " or " + word), text);
 }

@@ -1,4 +1,4 @@
-// The text of an option on the command line as its value.
+// Converts the text of an option on the command line to its value.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace specdec::cli {
 
-// Throws UsageError that says what is expected.
+// Throws a UsageError that says what is expected.
 option::Value read_value(const Option& option, const std::string& text);
 
 // The whole text as a number; nullopt if it is not one.

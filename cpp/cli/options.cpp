@@ -18,7 +18,7 @@ std::vector<std::string> all_names(const CommandLine& line) {
   return names;
 }
 
-// Edits (insert, delete, replace) that turn a into b.
+// The number of edits (insert, delete, replace) that turn a into b.
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -34,7 +34,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// An option as given: its name, and its value if it has the form NAME=VALUE.
+// An option as written: its name, and its value if it has the form NAME=VALUE.
 struct Written {
   std::string name;
   std::optional<std::string> value;
@@ -91,7 +91,9 @@ class Parser {
   void take(const Written& written) {
     const Option* option = find_option(line_, written.name);
     const bool is_model = written.name == "-m" || written.name == "--model";
-    if (option == nullptr && line_.num_positionals > 0 && is_model && !written.value) return;  // as in other commands
+    if (option == nullptr && line_.num_positionals > 0 && is_model && !written.value)
+      return;  // accepted as in other
+               // commands
     if (option == nullptr) {
       const LlamaFlag flag = llama_flag(written.name, line_.command);
       if (!flag.same_as.empty()) option = find_option(line_, flag.same_as);
@@ -188,7 +190,7 @@ std::optional<Positionals> parse(const CommandLine& line, int argc, const char* 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
   const std::size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
-  std::size_t best_distance = std::min<std::size_t>(3, letters / 3 + 1);  // closer than this
+  std::size_t best_distance = std::min<std::size_t>(3, letters / 3 + 1);  // a suggestion must be closer than this
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {

@@ -1,4 +1,4 @@
-// Command lines described by one list of options: parsing, checks, help, completions and man pages are made of it.
+// Describes command lines by one list of options, from which parsing, checks, help, completions and man pages are made.
 // Written by hand because PyPI, where this build gets its packages, has no maintained argument parser for C++.
 #pragma once
 
@@ -22,28 +22,28 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Names (a long one last; a single dash may have several letters, as in llama.cpp), type, placeholder and help are
-// those of the engine's tables; the option's own name may be empty.
+// Names (a long one last; as in llama.cpp, a single dash may have several letters), type, placeholder and help come
+// from the engine's tables; the option's own name may be empty.
 struct Option : option::Description {
   Option(option::Description row, std::function<option::Value()> present,
          std::function<void(const option::Value&)> setter)
       : Description(std::move(row)), get(std::move(present)), set(std::move(setter)), initial(get()) {}
 
-  // What the command line alone has; without a placeholder, a flag. action: throws UsageError that says what it
-  // expects.
+  // An option that only the command line has; without a placeholder, a flag. action: throws a UsageError that says what
+  // is expected.
   Option(std::vector<std::string> names, std::string placeholder, std::string help,
          std::function<void(const std::string& text)> action);
 
-  std::function<option::Value()> get;  // the present value, to which lists add
+  std::function<option::Value()> get;  // the current value, to which lists add
   std::function<void(const option::Value& checked)> set;
-  option::Value initial;  // the default, as the help shows it; a flag sets the opposite
-  std::string alone;      // the value if none follows; empty: one must
+  option::Value initial;  // the default that the help shows; a flag sets the opposite
+  std::string alone;      // the value if none follows; empty: a value must follow
 
   const std::vector<std::string>& names() const { return flags.names; }
   bool takes_value() const { return !std::holds_alternative<option::Flag>(type); }
 };
 
-// Thrown by the action of an option that is a question, once it is answered: the command does nothing else.
+// Thrown by the action of an option that is a question, after answering it: the command does nothing else.
 struct Answered {};
 
 struct Group {
@@ -54,14 +54,14 @@ struct Group {
 // ---- Options, one line of a table each. The last use on the command line wins, except for lists, which collect all of
 // them.
 
-// A row of the engine's tables.
+// An option for a row of the engine's tables.
 template <class Owner>
 Option option_of(const option::Option<Owner>& row, Owner& owner) {
   return {row, [get = row.get, &owner] { return get(owner); },
           [set = row.set, &owner](const option::Value& value) { set(owner, value); }};
 }
 
-// All rows of a table with one heading of the help.
+// Options for all rows of a table under one heading of the help.
 template <class Owner>
 Group group_of(const option::Table<Owner>& table, const std::string& title, Owner& owner) {
   Group group{title, {}};
@@ -71,7 +71,7 @@ Group group_of(const option::Table<Owner>& table, const std::string& title, Owne
   return group;
 }
 
-// An option of the command line alone.
+// An option that only the command line has.
 using Names = std::vector<std::string>;
 template <class T>
 Option own_option(Names names, option::Type type, std::string placeholder, T& target, std::string help) {
@@ -98,14 +98,15 @@ Option flag(Names names, bool& target, std::string help, bool value = true);
 
 struct CommandLine {
   std::string command;    // "specdec info"
-  std::string arguments;  // what follows it in the usage line
+  std::string arguments;  // the text after it in the usage line
   std::string about;      // paragraphs, separated by newlines
   std::vector<Group> groups;
-  std::vector<std::string> basics;  // names of the options that --help shows, --help-all shows all; none: both show all
-  std::size_t num_positionals = 0;  // at most
-  std::string positional_hint;      // for the error when there are more
-  std::function<bool(const std::string&)> takes_positional = {};  // null: anything is one
-  std::vector<std::string> first_words;                           // what the first one must be; empty: anything
+  std::vector<std::string> basics;  // names of the options that --help shows (--help-all shows all); empty: both show
+                                    // all
+  std::size_t num_positionals = 0;  // maximum number
+  std::string positional_hint;      // for the error if there are more
+  std::function<bool(const std::string&)> takes_positional = {};  // null: accepts anything
+  std::vector<std::string> first_words;                           // allowed first positionals; empty: any
 };
 
 // Null if the command has no option of that name.
@@ -115,11 +116,11 @@ enum class Help { basics, all };
 
 using Positionals = std::vector<std::string>;
 
-// Sets the options. argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only
-// positionals follow). Null: -h, --help or --help-all asked for the help, which is written; the rest is ignored.
+// Sets the options. argv[0] is the first argument after the command. Accepts --name VALUE, --name=VALUE and "--" (only
+// positionals follow). Returns nullopt after writing the help for -h, --help or --help-all; the rest is then ignored.
 std::optional<Positionals> parse(const CommandLine& line, int argc, const char* const* argv);
 
-// At most 80 columns wide. basics: the basic options, which fit a screen, and of each the first part of its text.
+// At most 80 columns wide. basics: only the basic options, with the first part of their texts, to fit a screen.
 std::string help_text(const CommandLine& line, Help help);
 
 // An option's text in the help, with its default; brief(): its first part, and the default.

@@ -1,4 +1,4 @@
-// The pieces of a request as a command reads them: Ctrl-C ends the request, and a line on the terminal shows how far a
+// Reads the pieces of a request for a command: Ctrl-C ends the request, and a line on the terminal shows how much of a
 // long prompt is read.
 #pragma once
 
@@ -16,7 +16,8 @@ class PieceSource {
   // poll: called about every 20 ms while a piece is awaited; null: nothing.
   explicit PieceSource(std::shared_ptr<RequestHandle> handle, std::function<void()> poll = {});
 
-  // Nullopt after the last piece. Throws what ended the request early; Cancelled after a Ctrl-C, once it has ended.
+  // Nullopt after the last piece. Throws what ended the request early; Cancelled after Ctrl-C, when the request has
+  // ended.
   std::optional<Piece> next();
 
  private:

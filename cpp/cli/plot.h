@@ -1,11 +1,11 @@
-// Plots are drawn by the Python package, with matplotlib.
+// Draws plots with the Python package and matplotlib.
 #pragma once
 
 #include <string>
 
 namespace specdec::cli {
 
-// Throws specdec::Error if the plot could not be drawn; Python has then written the reason to standard error.
+// Throws specdec::Error if the plot cannot be drawn; Python has then written the reason to standard error.
 void check_plot(const std::string& file);
 void draw_plot(const std::string& file, const std::string& json);
 

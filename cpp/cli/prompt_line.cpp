@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int max_depth = 100;  // levels of nesting; limited because writing JSON recurses
 
-// A string, or token ids.
+// The prompt may be a string or token ids.
 void set_prompt(Request& request, const Json& json) {
   if (json.is_string()) {
     request.prompt = json.get<std::string>();

@@ -1,5 +1,5 @@
-// A line of a file of prompts: {"prompt": "...", ...} with options of that prompt alone, named as in Python's
-// Generator.stream and null if not given. The prompt is a string or a list of token ids.
+// A line of a file of prompts: {"prompt": "...", ...} with options for only that prompt, named as in Python's
+// Generator.stream; null means not given. The prompt is a string or a list of token ids.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ struct PromptLine {
   nlohmann::ordered_json id;  // the line's "id", repeated in its result; null: none
 };
 
-// Options that the line does not name are those of `defaults`. Throws std::invalid_argument.
+// Options that the line does not name are taken from `defaults`. Throws std::invalid_argument.
 PromptLine parse_prompt_line(const std::string& line, const Request& defaults);
 
 }  // namespace specdec::cli

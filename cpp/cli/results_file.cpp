@@ -23,7 +23,8 @@ Json ResultsFile::earlier_run(const std::string& path) {
   return first_line(File::open(part), part);
 }
 
-// Null if it is incomplete. A line that cannot be read is an error, because after null the file would be started again.
+// JSON null if the line is incomplete. An unreadable line is an error instead, because after null the file would be
+// started again.
 Json ResultsFile::first_line(const File& file, const std::string& name) {
   std::string line;
   char chunk[1 << 12];

@@ -1,7 +1,7 @@
-// Results of many prompts: each is saved when it is finished, and all are put in order at the end.
+// Results of many prompts: each is saved when it is finished, and all are sorted at the end.
 //
-// They are written to "<path>.part", one line each. When all are there, the file becomes `path`: `path` is never
-// incomplete, and an interrupted run can be resumed. One run at a time.
+// They are written to "<path>.part", one line each. When all are there, the file is renamed to `path`, so `path` is
+// never incomplete, and an interrupted run can be resumed. Only one run at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ class ResultsFile {
   // The first line (begun_with) of an interrupted run that left results; null if there is none. Throws Error.
   static nlohmann::ordered_json earlier_run(const std::string& path);
 
-  // begun_with: everything the results depend on. Complete results of an earlier run with an equal begun_with are kept;
-  // those of another run are an error. Throws Error.
+  // begun_with: all that the results depend on. Complete results of an earlier run with an equal begun_with are kept;
+  // results of another run are an error. Throws Error.
   ResultsFile(std::string path, const nlohmann::ordered_json& begun_with);
 
   bool has(std::int64_t index) const { return places_.count(index) != 0; }
   std::size_t size() const { return places_.size(); }
-  std::size_t num_failed() const { return num_failed_; }  // with an "error"
+  std::size_t num_failed() const { return num_failed_; }  // results with an "error"
 
-  // result: has "index". Throws Error when it cannot be written.
+  // result: must have an "index". Throws Error if it cannot be written.
   void add(const nlohmann::ordered_json& result);
 
   // Writes all results in the order of their indices under the final name.

@@ -33,7 +33,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// Not a name on the hub, whether it is there or not.
+// Whether the name is a file rather than a name on the hub; the file need not exist.
 bool is_file(const std::string& name) {
   if (is_hub_name(name) || short_name(name)) return false;
   std::error_code ignored;
@@ -46,7 +46,7 @@ bool begins_as_gguf(const std::string& path) {
   return file.read(start, sizeof start) && std::string(start, sizeof start) == "GGUF";
 }
 
-// Otherwise it may be a prompt that lacks its -p.
+// Whether the text names a model; otherwise it may be a prompt without -p.
 bool names_model(const std::string& text) {
   if (ends_with(text, ".gguf") || is_hub_name(text) || short_name(text) || begins_as_gguf(text)) return true;
   std::error_code ignored;
@@ -59,13 +59,14 @@ bool names_model(const std::string& text) {
   }
 }
 
-// In the program's own folder (a copy, the build tree), or in the Python package that the program was installed with.
+// Folders of the bundled models: in the program's own folder (a copy, the build tree), or in the Python package that
+// the program was installed with.
 std::vector<std::string> model_folders() {
   const fs::path folder = executable_path().parent_path();
   std::vector<std::string> folders = {(folder / "models").string(), folder.string()};
   std::error_code ignored;
   std::vector<fs::path> libraries = {folder.parent_path() /
-                                     "Lib"};  // on Windows; elsewhere a folder per version of Python
+                                     "Lib"};  // on Windows; other systems have a folder per version of Python
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path() / "lib", ignored)) {
     if (entry.path().filename().string().compare(0, 6, "python") == 0) libraries.push_back(entry.path());
   }

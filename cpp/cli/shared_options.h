@@ -1,4 +1,4 @@
-// The options that the commands with a Generator share, under llama.cpp's names, and what fills them after parsing.
+// The options shared by commands with a Generator, with llama.cpp's names, and the steps after parsing them.
 #pragma once
 
 #include <string>
@@ -13,25 +13,25 @@ Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 Group constraint_group(Request& request);
 
-// The target as the argument of a command: FILE.gguf, OWNER/REPO or a short name (hub/companions.h). A draft is then
-// looked for on this machine.
+// Accepts the target as an argument of a command: FILE.gguf, OWNER/REPO or a short name (hub/companions.h). A draft is
+// then searched for on this machine.
 void take_model(CommandLine& line);
 void name_model(GeneratorOptions& options, const Positionals& positionals);
 
-// -n, at least `low`; -r; -np; --color. help: replaces the table's.
+// The options -n (at least `low`), -r, -np and --color. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");
 Option stop_option(Request& request, const std::string& help = "");
 Option parallel_option(GeneratorOptions& options, const std::string& help = "");
 Option color_option(std::string& mode);  // for use_color()
 
-// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the
-// hub are downloaded. What the draft "auto" means is engine/resolved_draft.h's.
+// To be called after parsing: chooses the bundled pair if no target was given, loads no draft model if drafting is off
+// (-k 0), and downloads models of the hub. engine/resolved_draft.h resolves the draft "auto".
 void resolve_models(GeneratorOptions& options);
 
-// Tells which draft was chosen, and what a loaded generator could not do as asked.
+// Prints which draft was chosen, and what a loaded generator could not do as asked.
 void show_notes(const Generator& generator);
 
-// For generations that are compared: if no seed was given, chooses one random seed for all of them.
+// For generations to be compared: if no seed was given, chooses one random seed for all.
 void fix_seed(Request& request);
 
 // The error's message and its remedy, which names the flag.

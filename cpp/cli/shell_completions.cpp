@@ -30,7 +30,7 @@ Words command_names() {
   return names;
 }
 
-// The words that an option's value may be.
+// The possible words of an option's value.
 Words values_of(const Option& option) {
   if (const auto* choice = std::get_if<option::Choice>(&option.type)) return choice->names;
   if (std::holds_alternative<option::Draft>(option.type)) return {"auto", "mtp", "suffix", "ngram", "none"};
@@ -96,7 +96,7 @@ std::string fish_option(const std::string& condition, const Option& option) {
 
 }  // namespace
 
-// Where nothing is offered, bash itself completes names of files.
+// If nothing is offered, bash itself completes names of files.
 std::string bash_completions() {
   std::string cases;
   for (const Command& command : commands()) {

@@ -1,4 +1,4 @@
-// Completions of the command line for shells, made of the options' tables.
+// Generates shell completions of the command line from the options' tables.
 #pragma once
 
 #include <string>

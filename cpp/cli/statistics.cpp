@@ -20,7 +20,7 @@ double other_seconds(const Stats& stats) {
   return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds;
 }
 
-// Until drafts were verified, what "auto" expects of them is a guess.
+// Until drafts were verified, the expectation of "auto" is only a guess.
 std::string measured_drafting(const Stats& stats, const std::string& drafting) {
   constexpr std::int64_t enough = 32;
   if (stats.drafted >= enough || drafting.rfind("on: should", 0) != 0) return drafting;
@@ -41,7 +41,7 @@ std::string statistics_text(const Stats& stats, const std::string& drafting, int
   std::string prompt =
       counted(stats.prompt_tokens, "token") +
       format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
-  // The last one is read with the output.
+  // The last token is read with the output.
   if (stats.prompt_tokens_read() > 1) prompt += format(", %.1f tokens/s", stats.prompt_tokens_per_second());
   std::string text = labelled("prompt", prompt);
   text += labelled("output", counted(stats.tokens, "token") +

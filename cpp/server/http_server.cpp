@@ -141,7 +141,7 @@ class RoomServer final : public httplib::Server {
  public:
   std::function<void(socket_t)> accepted;
 
-  // False: the connection is to be closed.
+  // Returns false if the connection must be closed.
   bool serve(ArrivedStream& stream) {
     bool is_closed = false, is_websocket = false;
     const bool is_served = serve_guarded(

@@ -227,7 +227,7 @@ void ModelPool::cancel_all() {
   changed_.notify_all();
 }
 
-// Forgets models whose clients have left.
+// The model to load next; null: none. Forgets models whose clients have left.
 ModelPool::Model* ModelPool::next_wanted() {
   const Model* const before = wanted_.empty() ? nullptr : wanted_.front();
   const auto is_over = [](const Model* model) {

@@ -79,7 +79,7 @@ class ModelPool {
   std::size_t num_processing();  // those that run
   void close_queue();            // rejects later requests, and those that wait for a model
   bool is_closed() const { return is_closed_; }
-  void cancel_all();  // ends all running requests and the running load
+  void cancel_all();  // ends all running requests, and the pool
 
  private:
   struct Model {

@@ -33,7 +33,7 @@ namespace {
 constexpr int warm_up_tokens = 16;
 constexpr int pass_repeats = 9;  // in each of the rounds
 
-// For models with a chat template: what people ask.
+// Prompts for models with a chat template.
 const std::vector<std::string> questions = {
     "Write a Python function that returns the longest common subsequence of two strings.",
     "Explain how a hash table works, and when a sorted array is the better choice.",
@@ -42,7 +42,7 @@ const std::vector<std::string> questions = {
     "numbers:\n        t += n\n    return t",
     "Write a short letter that asks a library to lend me a book for two more weeks.",
 };
-// For models without one.
+// Prompts for models without a chat template.
 const std::vector<std::string> beginnings = {
     "def bfs(graph, start):",
     "class LRUCache:\n    def __init__(self, ",
@@ -54,7 +54,7 @@ struct Arguments {
   Arguments() {
     request.max_tokens = 64;
     request.verification =
-        Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
+        Verification::block;  // the fastest mode; the seed only makes all modes start with the same numbers
   }
 
   ComparisonOptions comparison;
@@ -106,7 +106,7 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
-// As given; none: the defaults, which depend on the model.
+// The given prompts; empty: the defaults, which depend on the model.
 std::vector<std::string> given_prompts(const Arguments& arguments) {
   std::vector<std::string> all;
   for (const std::string& text : arguments.texts) all.push_back(read_prompt({text, std::nullopt, arguments.escapes}));
@@ -114,7 +114,7 @@ std::vector<std::string> given_prompts(const Arguments& arguments) {
   return all;
 }
 
-// The most drafts of a cycle, seen from the listener of a request, which is called after each piece.
+// Finds the longest draft of a cycle in the listener of a request, which is called after each piece.
 class LongestDraft {
  public:
   void see(std::int64_t drafted) {
@@ -138,8 +138,8 @@ class Bench {
     for (const ComparedFile& file : comparison_.files)
       result_.files.push_back({file.name, file.options.target, model_bytes(file.options.target), {}});
     for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
-    // The given target comes first in the table but is measured last: its runs do not show K, which its pass times
-    // need.
+    // The given target comes first in the table but is measured last: timing its passes needs K, which its own runs do
+    // not show.
     std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(),
                   [this](const auto& files) { measure_together(files); });
     share_draft_time();
@@ -164,7 +164,7 @@ class Bench {
       show_notes(*generators_[file]);
       result_.draft = to_text(generators_[file]->draft());
       result_.are_questions = asks(*generators_[file]);
-      generators_[file]->set_remembers_outputs(false);  // a draft must not copy what another round wrote
+      generators_[file]->set_remembers_outputs(false);  // a draft must not copy another round's output
       threads_ = generators_[file]->threads();
     }
     for (const BenchResult::Mode& mode : result_.modes) warm_up(mode);
@@ -184,7 +184,7 @@ class Bench {
     run_prompt(mode, 0, std::min(warm_up_tokens, arguments_.request.max_tokens), ignored);
   }
 
-  // Does nothing for a mode whose file is not loaded.
+  // Does nothing if the mode's file is not loaded.
   void measure(BenchResult::Mode& mode, int round) {
     if (generators_[mode.file] == nullptr) return;
     progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " +
@@ -246,7 +246,7 @@ class Bench {
     return result;
   }
 
-  // All files have the same draft.
+  // All files share the draft, so all get the median of its times.
   void share_draft_time() {
     std::vector<double> seconds;
     for (const BenchResult::File& file : result_.files) seconds.push_back(file.passes.draft);

@@ -1,4 +1,4 @@
-// specdec bench: the speed of a target, of its MXFP6 version, and of that with a draft.
+// specdec bench: the speed of a target and of its MXFP6 version, each without and with a draft.
 #pragma once
 
 #include "cli/options.h"

@@ -31,7 +31,7 @@ Stats sum(const BenchResult::Mode& mode) {
   return all;
 }
 
-// Drafts per target call: the mean K.
+// The mean K: drafts per target call.
 double mean_draft_length(const Stats& stats) {
   return stats.target_calls == 0 ? 0.0 : static_cast<double>(stats.drafted) / static_cast<double>(stats.target_calls);
 }
@@ -48,7 +48,7 @@ Cycle measured_cycle(const Stats& stats) {
   return {stats.draft_seconds / calls, stats.target_seconds / calls, stats.sampling_seconds / calls, rest / calls};
 }
 
-// Predicted from pass times: a mode with a draft compared with the same file without one.
+// The prediction from pass times for a mode with a draft, compared with the same file without one.
 struct Prediction {
   double num_draft_tokens;  // K; its mean if it varies or is clipped at the end
   double tokens_per_call;
@@ -94,7 +94,7 @@ std::string number(const char* pattern, double value, std::size_t columns) {
   return pad_left(format(pattern, value), columns);
 }
 
-// About four digits.
+// Milliseconds with about four digits.
 std::string milliseconds(double seconds, std::size_t columns) {
   const double value = 1e3 * seconds;
   return number(value < 10.0 ? "%.3f" : value < 100.0 ? "%.2f" : value < 1000.0 ? "%.1f" : "%.0f", value, columns);
@@ -125,7 +125,7 @@ std::string speed_table(const BenchResult& result) {
   return text;
 }
 
-// The other files compared with the first one.
+// The sizes of the other files compared with the first one.
 std::string sizes(const BenchResult& result) {
   std::string text;
   const BenchResult::File& first = result.files.front();
@@ -168,7 +168,7 @@ std::string cycle_row(const std::string& name, const Cycle& cycle, std::size_t w
   return text + "\n";
 }
 
-// A mode with speculation compared with the mode before it.
+// Compares a mode with speculation with the mode before it.
 std::string prediction_text(const BenchResult& result, std::size_t at) {
   const BenchResult::Mode &mode = result.modes[at], &plain = result.modes[at - 1];
   const Stats stats = sum(mode);
@@ -187,9 +187,9 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
   return text;
 }
 
-// What the table means for a user: whether to draft, and with which file.
+// The conclusion for the user: whether to draft, and with which file.
 std::string verdict(const BenchResult& result) {
-  constexpr double noticeable = 1.03;  // less is within what the rounds differ
+  constexpr double noticeable = 1.03;  // smaller differences occur between rounds
   const auto slower = [](const BenchResult::Mode& a, const BenchResult::Mode& b) {
     return speed(a).median < speed(b).median;
   };

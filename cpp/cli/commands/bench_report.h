@@ -28,7 +28,7 @@ struct BenchResult {
   std::vector<File> files;
   std::vector<Mode> modes;  // not empty; a mode with speculation follows that of the same file without it
   std::size_t num_prompts = 0;
-  bool are_questions = false;  // in the model's chat template
+  bool are_questions = false;  // prompts are in the model's chat template
   int max_tokens = 0, n_threads = 0;
   double temperature = 0.0;
   std::uint64_t seed = 0;

@@ -189,7 +189,7 @@ class Chat {
     if (arguments.chat_template) generator_.chat().set_template(*arguments.chat_template);
   }
 
-  // What runs here.
+  // The models that run here.
   std::string models(const Arguments& arguments) const {
     const std::string draft = to_text(generator_.draft());
     const char* of_template = arguments.chat_template        ? "given"
@@ -217,8 +217,8 @@ class Chat {
     if (has_stopped_) input_.put_back(typed);
   }
 
-  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation.
-  // False: nothing was written, because the question is too long or a Ctrl-C came first.
+  // Writes an answer, or its continuation, until its end or Ctrl-C; what was written becomes a part of the
+  // conversation. Returns false if nothing was written, because the question is too long or Ctrl-C came first.
   bool respond() {
     ChatConversation::Answer answer;
     std::optional<FinishReason> reason;
@@ -248,7 +248,7 @@ class Chat {
     } catch (const ContextFull& error) {
       tell(std::string(error.what()) + remedy());
       return false;
-    } catch (const std::invalid_argument& error) {  // of what /set gave, a grammar perhaps
+    } catch (const std::invalid_argument& error) {  // in a value from /set, perhaps a grammar
       tell(printable(error.what()) + "; /set changes it");
       return false;
     }
@@ -273,7 +273,7 @@ class Chat {
     return true;
   }
 
-  // Tokens of the context that are kept for an answer.
+  // Tokens of the context that are reserved for an answer.
   int reserve() const { return std::min(settings_.request.max_tokens, generator_.n_ctx() / 4); }
 
   void put(const Piece& piece, WordWrap& wrap) const {
@@ -283,9 +283,9 @@ class Chat {
     else write(styled(piece.text, style, settings_.color));
   }
 
-  // What helps if the context cannot hold the last turn.
+  // The remedy if the context cannot hold the last turn.
   std::string remedy() const {
-    constexpr int step = 512, template_tokens = 64;  // sizes are rounded up; what a template adds, roughly
+    constexpr int step = 512, template_tokens = 64;  // sizes are rounded up to steps; roughly what a template adds
     const std::size_t text = generator_.tokenize(conversation_.system() + conversation_.question(), false).size();
     const std::size_t needed = text + conversation_.answer().tokens.size() + idx(reserve() + template_tokens);
     const std::size_t size = (needed + step - 1) / step * step, trained = idx(generator_.trained_context());
@@ -303,7 +303,7 @@ class Chat {
     return text;
   }
 
-  // Once, as soon as there is something coloured.
+  // Explains the colours once, when the first coloured text appears.
   void explain_colors() {
     if (!settings_.color || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
     WordWrap wrap;
@@ -317,7 +317,7 @@ class Chat {
     part(": copied text; /set color off)\n", Style::faint);
   }
 
-  // Once, as soon as it is measured.
+  // Tells once whether drafts are used, when this is measured.
   void tell_of_drafts() {
     const std::string drafting = last_->drafting();
     if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 ||
@@ -446,11 +446,11 @@ class Chat {
   ChatSettings settings_;
   ChatInput& input_;
   bool is_typed_, is_demonstration_, single_turn_;
-  bool has_stopped_ = false;  // the last answer, by a Ctrl-C
-  bool has_warned_ = false;   // of this conversation's full context
+  bool has_stopped_ = false;  // Ctrl-C stopped the last answer
+  bool has_warned_ = false;   // that this conversation has filled the context
   bool has_told_of_drafts_ = false, has_explained_colors_ = false;
   Stats statistics_;           // of the last answer
-  std::string models_, read_;  // what runs; files that go before the next message
+  std::string models_, read_;  // the models that run; files to put before the next message
   std::string file_;           // of the last /save or /load
   Generator generator_;
   std::shared_ptr<RequestHandle> last_;  // the running or last answer; null: none yet
@@ -486,14 +486,14 @@ int run_chat(int argc, const char* const* argv) {
   if (!positionals) return 0;
   name_model(arguments.generator, *positionals);
   arguments.request.prompt = "?";
-  arguments.request.validate();  // before models are loaded
+  arguments.request.validate();  // checked before models are loaded
   const bool is_demonstration = arguments.generator.target.empty();
   std::string first;
   for (const PromptSource& source : arguments.first) add_paragraph(first, read_prompt(source));
-  // From here on the terminal is raw, so that what is typed meanwhile is kept.
+  // The terminal is raw from here on, so that text typed meanwhile is kept.
   ChatInput input(arguments.keeps_history ? history_path("chat.jsonl") : "", arguments.by_line);
   if (!first.empty() && !input.is_typed() && !arguments.by_line) {
-    // Text at a terminal would be waited for, unseen where the output goes to a file.
+    // Otherwise it would wait for text from the terminal, unseen if the output goes to a file.
     if (input_is_terminal()) arguments.single_turn = true;
     else add_paragraph(first, input.next().value_or(""));
   }
@@ -502,7 +502,7 @@ int run_chat(int argc, const char* const* argv) {
     input.keep_typed();
     return show(at);
   };
-  Chat chat(arguments, input, is_demonstration);  // loads the models; a Ctrl-C during that ends the program
+  Chat chat(arguments, input, is_demonstration);  // loads the models; Ctrl-C meanwhile ends the program
   catch_interrupts();
   chat.run(first);
   return 0;

@@ -23,7 +23,7 @@ constexpr const char* automatic = "auto";  // --mxfp6 auto
 
 std::string mxfp6_type() { return find_ggml_type(type_id::mxfp6_e2m3)->name; }
 
-// The type that most of a model's bytes have: "F16".
+// The type of most of a model's bytes: "F16".
 std::string weight_type(const std::string& path) {
   const std::vector<TypeTotal> totals = totals_by_type(GgufFile::read_parts(path));
   return totals.empty() ? "no weights" : totals.front().name;
@@ -34,7 +34,7 @@ std::string weight_name(const std::string& path) {
   return type == mxfp6_type() ? "MXFP6" : type;
 }
 
-// Bytes of the file that the quantizer makes, without its header.
+// Bytes of the file that the quantizer writes, without its header.
 std::uint64_t quantized_bytes(const std::string& path) {
   const Parts parts = GgufFile::read_parts(path);
   std::uint64_t bytes = parts.front().data_offset;
@@ -57,7 +57,7 @@ void check_disk(const std::string& target, std::uint64_t bytes) {
               " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE), or leave --mxfp6 out");
 }
 
-// All files in one load if they fit into memory, otherwise one load per file. needs: memory of each file.
+// Plans one load of all files if they fit into memory, otherwise one load per file. needs: memory of each file.
 std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files,
                                                  const std::vector<MemoryNeed>& needs, bool sequential) {
   const std::uint64_t available = available_memory();
@@ -90,7 +90,7 @@ void quantize(const std::string& in, const std::string& out, ProgressLine& progr
   }
 }
 
-// Without, then with a draft.
+// Adds the file's modes without and with a draft.
 void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options) {
   const std::size_t file = comparison.files.size();
   comparison.files.push_back({name, options});
@@ -135,7 +135,7 @@ void prepare(const ComparisonOptions& options, ProgressLine& progress, Compariso
   if (make_file) {
     const std::uint64_t bytes = quantized_bytes(given.target);
     check_disk(given.target, bytes);
-    needs[1].weights = needs[1].weights - model_bytes(given.target) + bytes;  // it was counted as the target
+    needs[1].weights = needs[1].weights - model_bytes(given.target) + bytes;  // instead of the target's
   }
   comparison.loads = plan_loads(comparison.files, needs, options.sequential);
   if (!make_file) return;

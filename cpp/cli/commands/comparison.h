@@ -1,5 +1,5 @@
-// The modes that `bench` and `race` compare: the target without and with a draft, and on request its MXFP6 version (a
-// given or a temporary file) likewise.
+// The modes that `bench` and `race` compare: the target without and with a draft and, on request, the same for its
+// MXFP6 version (a given or a temporary file).
 #pragma once
 
 #include <optional>
@@ -14,8 +14,9 @@
 namespace specdec::cli {
 
 struct ComparisonOptions {
-  GeneratorOptions generator;     // resolved: target and draft are named
-  std::string mxfp6;              // the target in MXFP6; "auto": quantized into a temporary folder; empty: not compared
+  GeneratorOptions generator;     // resolved options, which name target and draft
+  std::string mxfp6;              // path of the target in MXFP6; "auto": quantize into a temporary folder; empty: do
+                                  // not compare
   std::vector<std::string> also;  // further targets
   bool sequential = false;        // one file in memory at a time, even if all fit
 };
@@ -26,7 +27,7 @@ struct ComparedFile {
   GeneratorOptions options;  // with a draft
 };
 
-// A way to generate: a file, with or without a draft.
+// A way to generate: a file with or without a draft.
 struct Mode {
   std::string name;
   std::size_t file;  // index into files
@@ -35,9 +36,9 @@ struct Mode {
 
 struct Comparison {
   std::vector<ComparedFile> files;
-  std::vector<Mode> modes;                      // first without, then with a draft, file by file
-  std::vector<std::vector<std::size_t>> loads;  // files that are in memory together, one load after another
-  std::optional<TemporaryFolder> temporary;     // has the file that we quantized
+  std::vector<Mode> modes;                      // file by file, first without, then with a draft
+  std::vector<std::vector<std::size_t>> loads;  // groups of files that are in memory together
+  std::optional<TemporaryFolder> temporary;     // contains the file that we quantized
 };
 
 // Checks that disk and memory suffice, then quantizes for "auto". The caller handles termination signals.

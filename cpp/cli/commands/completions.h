@@ -1,4 +1,4 @@
-// specdec completions: what shells complete, and manual pages.
+// specdec completions: writes completions for shells, and manual pages.
 #pragma once
 
 #include "cli/options.h"

@@ -28,14 +28,14 @@ namespace specdec::cli {
 namespace {
 
 struct GenerateOptions {
-  GenerateOptions() { generator.max_sequences = 0; }  // not chosen
+  GenerateOptions() { generator.max_sequences = 0; }  // 0: not given
 
   GeneratorOptions generator;
   Request request;
   PromptSource prompt;
   ManyOptions many;
   std::string color = "auto";
-  std::optional<bool> display_prompt;  // none: when standard output is a terminal
+  std::optional<bool> display_prompt;  // nullopt: only if standard output is a terminal
   bool json = false;
   bool statistics = true;
   std::string prompt_cache;  // path; empty: none
@@ -122,7 +122,7 @@ class Sink {
   virtual ~Sink() = default;
   virtual void begin(const std::string& prompt) = 0;
   virtual void add(const Piece& piece) = 0;
-  // reason: "stop", "length", "context", "cancelled", or empty with -n 0.
+  // reason: "stop", "length", "context", "cancelled"; empty with -n 0.
   virtual void end(const std::string& reason, const RequestHandle& request, const Stats& stats) = 0;
 };
 
@@ -189,7 +189,7 @@ void load_prompt_cache(Generator& generator, const std::string& path) {
   }
 }
 
-// Unless the whole prompt came from there.
+// Saves the prompt unless the whole prompt came from that file.
 void save_prompt_cache(Generator& generator, const RequestHandle& request, const std::string& path) {
   const Stats stats = request.stats();
   if (stats.prompt_cached_tokens + 1 >= stats.prompt_tokens) return;
@@ -200,16 +200,16 @@ void save_prompt_cache(Generator& generator, const RequestHandle& request, const
   }
 }
 
-// Returns whether it was interrupted.
+// Returns whether generation was interrupted.
 bool generate(Generator& generator, const GenerateOptions& options, Sink& sink) {
   const Request& request = options.request;
   if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
   std::shared_ptr<RequestHandle> handle;
-  Stats reading;  // of the prompt, if that was a request of its own
+  Stats reading;  // of the prompt if a separate request read it
   std::string reason;
   try {
     load_prompt_cache(generator, options.prompt_cache);
-    if (!options.prompt_cache.empty()) {  // what is saved is the prompt alone
+    if (!options.prompt_cache.empty()) {  // only the prompt is saved
       handle = read_prompt_of(generator, request);
       save_prompt_cache(generator, *handle, options.prompt_cache);
       reading = handle->stats();
@@ -224,7 +224,7 @@ bool generate(Generator& generator, const GenerateOptions& options, Sink& sink) 
     }
     if (!has_begun) sink.begin(request.prompt);
   } catch (const Cancelled&) {
-    if (!handle) return true;  // while the prompt was tokenized
+    if (!handle) return true;  // interrupted while the prompt was tokenized
     reason = "cancelled";
   }
   Stats stats = handle->stats();
@@ -265,7 +265,7 @@ int run_generate(int argc, const char* const* argv) {
   if (options.request.top_logprobs != 0 && !options.json) throw UsageError("--top-logprobs needs --json, or --prompts");
   options.generator.max_sequences = 1;
   options.request.prompt = read_prompt(options.prompt);
-  options.request.validate();  // before models are loaded
+  options.request.validate();  // checked before models are loaded
   resolve_models(options.generator);
 
   Generator generator(options.generator);

@@ -82,7 +82,7 @@ void check_paths(ManyOptions& files) {
   }
 }
 
-// A model by what it is, not by where it lies.
+// Identifies a model by its content, not its path.
 std::string draft_of(const DraftSource& source) {
   const std::string* path = draft_path(source);
   return path == nullptr ? to_text(source) : model_fingerprint(*path);
@@ -117,7 +117,7 @@ Json conditions_of(const option::Table<Owner>& table, const Owner& owner) {
   return json;
 }
 
-// What the texts depend on.
+// All that the texts depend on.
 Json conditions(const GeneratorOptions& options, const Request& defaults, const std::vector<std::string>& lines) {
   Json generator = conditions_of(generator_options(), options);
   generator["target"] = model_fingerprint(options.target);
@@ -127,7 +127,7 @@ Json conditions(const GeneratorOptions& options, const Request& defaults, const 
           {"request", conditions_of(request_options(), defaults)}};
 }
 
-// The seed of an earlier run; none if its first line has none.
+// The seed of an earlier run; nullopt if its first line has none.
 std::optional<std::uint64_t> seed_of(const Json& conditions) {
   const Json seed = conditions.is_object() ? conditions.value(Json::json_pointer("/request/seed"), Json()) : Json();
   return seed.is_number_unsigned() ? std::optional<std::uint64_t>(seed.get<std::uint64_t>()) : std::nullopt;
@@ -146,7 +146,7 @@ std::string message_of(const std::exception_ptr& error) {
 // One run over a file of prompts.
 class Run {
  public:
-  // The seed of `defaults` is that of the first request; those of the others are derived from it.
+  // The seed of `defaults` is used for the first request; the others' seeds are derived from it.
   Run(Generator& generator, const Request& defaults, std::vector<std::string> lines, ResultsFile& results)
       : generator_(generator),
         defaults_(defaults),
@@ -188,7 +188,7 @@ class Run {
     std::size_t num_taken;  // pieces
     Json result;
     std::string text;
-    Json tokens;  // with top_logprobs
+    Json tokens;  // only with top_logprobs
     std::optional<FinishReason> reason{};
   };
 
@@ -225,10 +225,10 @@ class Run {
     }
   }
 
-  // What has arrived.
+  // Takes the pieces that have arrived.
   void take() {
     for (auto running = running_.begin(); running != running_.end();) {
-      const bool was_done = running->handle->is_done();  // first: all pieces are there once it is
+      const bool was_done = running->handle->is_done();  // asked first: once it is done, all pieces are there
       while (const std::optional<Piece> piece = running->handle->piece(running->num_taken)) {
         ++running->num_taken;
         ++num_tokens_;
@@ -270,7 +270,7 @@ class Run {
   double begun_ = seconds();
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
-  std::string drafting_;  // of the last request that has ended
+  std::string drafting_;  // of the request that ended last
   std::list<Running> running_;
   const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
 };

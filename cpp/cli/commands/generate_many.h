@@ -1,4 +1,4 @@
-// `specdec generate --prompts`: continues all prompts of a file, several at once, and writes a file of results.
+// `specdec generate --prompts`: continues all prompts of a file, several at a time, and writes a file of results.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct ManyOptions {
   bool force = false;           // overwrite an existing output
 };
 
-// defaults: options that a line does not give. Returns the exit code: 1 if a request failed.
+// defaults: the options that a line does not set. Returns the exit code: 1 if a request failed.
 int generate_many(GeneratorOptions options, Request defaults, ManyOptions files);
 
 }  // namespace specdec::cli

@@ -98,14 +98,15 @@ Json hyperparameter_json(const GgufFile& file, const std::string& name) {
   return value == nullptr ? Json(nullptr) : to_json(*value, UINT64_MAX);
 }
 
-// Null if the file has none. "problem": why it cannot draft; null: it can.
+// JSON null if the file has no head. "problem": why it cannot draft; null if it can.
 Json own_head_json(const Parts& parts) {
   const OwnHeadInfo head = own_head(parts);
   if (head.num_layers == 0) return nullptr;
   return {{"layers", head.num_layers}, {"problem", head.problem.empty() ? Json(nullptr) : Json(head.problem)}};
 }
 
-// Null of a whole model. "target_layers": whose inputs it reads. "block_size": of block drafters, in tokens.
+// JSON null for a whole model. "target_layers": the layers whose inputs the head reads. "block_size": of block
+// drafters, in tokens.
 Json head_json(const Parts& parts) {
   const HeadFile head = head_file(parts);
   if (head.kind == HeadKind::none) return nullptr;

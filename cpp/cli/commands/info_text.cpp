@@ -21,7 +21,7 @@ namespace specdec::cli {
 namespace {
 
 constexpr std::size_t width = 80;
-constexpr std::uint64_t few_elements = 16;  // of an array; more do not fit into a line
+constexpr std::uint64_t few_elements = 16;  // elements of an array; more do not fit into a line
 
 std::string value_text(const GgufValue& value, std::uint64_t limit);
 
@@ -41,7 +41,7 @@ std::string value_text(const GgufValue& value, std::uint64_t limit) {
   return std::to_string(std::get<std::uint64_t>(value));
 }
 
-// Some models have one number, others one per layer.
+// The number, or the numbers per layer that some models have.
 std::string hyperparameter_text(const GgufFile& file, const std::string& name) {
   const GgufValue* value = hyperparameter(file, name);
   if (value == nullptr) return "";

@@ -37,7 +37,7 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
-// As -m and -hf take it.
+// The name that -m and -hf accept.
 std::string name_of(const CachedModel& model) { return printable(model.name.repository + "/" + model.name.file); }
 
 void list(bool json) {

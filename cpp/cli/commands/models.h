@@ -1,4 +1,4 @@
-// specdec models: what the hub's cache on this machine holds.
+// specdec models: lists, downloads and removes models in the hub's cache on this machine.
 #pragma once
 
 #include "cli/options.h"

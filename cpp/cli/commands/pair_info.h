@@ -1,4 +1,4 @@
-// specdec info TARGET DRAFT: do these fit, and what will it cost.
+// specdec info TARGET DRAFT: whether these fit together, and what drafting costs.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct PairInfo {
   std::string target_name, draft_name;
   std::uint64_t target_tokens, draft_tokens;  // of the vocabularies
   CompanionFit fit;
-  std::string head_problem;  // of a drafting head; empty: it is none, or one for this target
+  std::string head_problem;  // of a drafting head; empty if the draft is no head or fits this target
   bool is_head = false;
   int context;            // tokens
   std::uint64_t weights;  // bytes of both
   std::vector<Caches> caches;
 };
 
-// context: tokens; 0: as a Generator chooses it. Throws ModelError.
+// context: tokens; 0: a Generator's default. Throws ModelError.
 PairInfo pair_info(const std::string& target, const std::string& draft, int context);
 std::string pair_text(const PairInfo& pair);
 std::string pair_json(const PairInfo& pair);

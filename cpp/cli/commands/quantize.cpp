@@ -73,7 +73,7 @@ std::string duration_text(double seconds) {
                     : std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
 }
 
-// The time left follows from the work done so far. Reading the calibration text is no part of either.
+// The time left is estimated from the work done so far. Neither includes reading the calibration text.
 class QuantizeProgressLine {
  public:
   bool update(const QuantizeProgress& at) {
@@ -90,7 +90,7 @@ class QuantizeProgressLine {
   void clear() { line_.clear(); }
 
  private:
-  static constexpr double least_done = 0.01;  // below, an estimate would say little
+  static constexpr double least_done = 0.01;  // below this, an estimate would be too rough
 
   static std::string text(const QuantizeProgress& progress, double elapsed) {
     std::string line = format("%3.0f %%", 100.0 * progress.done);
@@ -133,7 +133,7 @@ std::string row(const TensorReport& tensor, std::size_t name_width) {
          (kept ? tensor.kept_because : error_text(tensor)) + "\n";
 }
 
-// What quantizing weights again costs and gains; "" if none were quantized before.
+// The cost and gain of quantizing weights again; "" if none were quantized before.
 std::string requantized_text(const QuantizeReport& report, const Totals& totals) {
   std::set<std::string> types;
   for (const TensorReport& tensor : report.tensors) {

@@ -41,7 +41,7 @@ constexpr int separator_width = 3, min_column_width = 8;
 struct Arguments {
   Arguments() {
     request.max_tokens = 128;
-    request.verification = Verification::invariant;  // with one seed all modes of a file generate the same text
+    request.verification = Verification::invariant;  // so that all modes of a file generate the same text from one seed
   }
 
   ComparisonOptions comparison;
@@ -123,7 +123,7 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
       generator.reset();
       generator = std::make_unique<Generator>(comparison.files[mode.file].options);
       show_notes(*generator);
-      generator->set_remembers_outputs(false);  // the draft must not copy what another mode wrote
+      generator->set_remembers_outputs(false);  // the draft must not copy another mode's output
     }
     Request request = arguments.request;
     if (!mode.speculation) request.num_draft_tokens = 0;
@@ -190,7 +190,7 @@ class Columns {
     return text;
   }
 
-  // The time of the last token of all.
+  // The time of the very last token.
   double duration() const {
     double last = 0.0;
     for (const Runner& runner : runners_) last = std::max(last, runner.seconds());
@@ -260,7 +260,7 @@ void play(const Columns& columns, double speed) {
   for (double now = 0.0; now < columns.duration();) {
     if (interrupted()) throw Cancelled("interrupted");
     now = speed * std::chrono::duration<double>(Clock::now() - start).count();
-    const TerminalSize size = terminal_size();  // every time, because it may have been resized
+    const TerminalSize size = terminal_size();  // asked every time, because the terminal may have been resized
     screen.draw(columns.fits(size.columns) ? columns.frame(now, size.columns, size.rows) : "too narrow");
     std::this_thread::sleep_for(frame_time);
   }

@@ -1,4 +1,5 @@
-// specdec race: replays a target, its MXFP6 version, and that with a draft side by side, each at its measured speed.
+// specdec race: replays a target and its MXFP6 version, each without and with a draft, side by side at their measured
+// speeds.
 #pragma once
 
 #include "cli/options.h"

@@ -53,12 +53,12 @@ struct ServeOptions {
   std::string template_variables = "{}";      // JSON
   std::string alias;                          // empty: the file's name
   int request_seconds = 600, drain_seconds = 30;
-  int num_threads = 0;  // 0: one per request that runs or waits, and some more
+  int num_threads = 0;  // 0: one per request that may run or wait, and some more
   int max_body_mib = 32;
   int cache_mib = automatic_cache;  // for prefixes in memory; -1: no limit
   std::string cache_folder;         // for prefixes on disk: FOLDER or FOLDER:MIB
   std::string model_folder;         // empty: one model
-  int most_models = 4;              // of the folder, loaded at once; 0: any number
+  int most_models = 4;              // models of the folder loaded at once; 0: any number
   bool loads_models = true;
   std::string slot_folder;
   int ping_seconds = 30;
@@ -66,10 +66,10 @@ struct ServeOptions {
   std::string log_format = "text";
   bool has_no_log = false;
   bool has_no_page = false, has_strict_fields = false;
-  bool accepted = false;  // of flags that llama-server needs and this does not
+  bool accepted = false;  // for llama-server's flags that have no effect here
 };
 
-// Connections in addition to those of requests that run or wait: for the other endpoints, and clients that are told to
+// Threads in addition to those for requests that run or wait: for other endpoints, and for clients that are told to
 // come back later.
 constexpr int spare_threads = 32;
 
@@ -236,12 +236,12 @@ server::ServiceOptions service_options(const ServeOptions& options) {
   return service;
 }
 
-// Loads a model, and makes it ready to answer.
+// Loads a model and prepares it to answer requests.
 std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, const ServeOptions& options,
                                              server::ServiceOptions service, const Report& report) {
   struct Served {
     std::unique_ptr<Generator> generator;
-    std::unique_ptr<server::Service> service;  // goes first
+    std::unique_ptr<server::Service> service;  // destroyed first
   };
   const auto served = std::make_shared<Served>();
   served->generator = std::make_unique<Generator>(model);
@@ -268,7 +268,7 @@ std::unique_ptr<server::ModelPool> one_model(ServeOptions& options, const Report
   return std::make_unique<server::ModelPool>(serve_model(options.generator, options, std::move(service), report));
 }
 
-// Unless something else was asked for, drafts come from what is on this machine, or from the text.
+// By default, drafts come from models on this machine or from the text.
 GeneratorOptions options_of(const server::KnownModel& model, GeneratorOptions options) {
   options.target = model.path;
   if (options.num_draft_tokens != 0 && !has_draft(options.draft)) options.draft = AutomaticDraft{false};
@@ -302,7 +302,7 @@ std::unique_ptr<server::ModelPool> several_models(const ServeOptions& options, c
   return std::make_unique<server::ModelPool>(models_in(options.model_folder), pool, std::move(loader));
 }
 
-// Lets requests that run or wait end, for a while.
+// Gives requests that run or wait some time to end.
 void drain(server::Server& server, int seconds) {
   clear_interrupt();
   server.refuse_requests();

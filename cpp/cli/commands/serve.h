@@ -1,4 +1,4 @@
-// specdec serve: the OpenAI API over HTTP.
+// specdec serve: the APIs of OpenAI, Anthropic and Ollama over HTTP.
 #pragma once
 
 #include "cli/options.h"

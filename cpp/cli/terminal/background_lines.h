@@ -1,4 +1,4 @@
-// Lines for standard error that nobody waits for: a reader that is slow or gone holds up no request.
+// Writes lines to standard error in the background, so that a reader that is slow or gone delays no request.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace specdec::cli {
 class BackgroundLines {
  public:
   BackgroundLines();   // throws std::system_error
-  ~BackgroundLines();  // writes those that wait
+  ~BackgroundLines();  // writes the lines that wait
   BackgroundLines(const BackgroundLines&) = delete;
   BackgroundLines& operator=(const BackgroundLines&) = delete;
 
@@ -22,7 +22,7 @@ class BackgroundLines {
  private:
   void work();
 
-  static constexpr std::size_t most_waiting = 10000;  // more are dropped, which a line then says
+  static constexpr std::size_t most_waiting = 10000;  // more are dropped, and a line says so
 
   std::mutex mutex_;
   std::condition_variable changed_;

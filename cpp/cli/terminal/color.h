@@ -10,7 +10,7 @@ enum class Style { plain, green, cyan, faint, bold };
 // mode: "on", "off", or "auto": colour on terminals other than TERM=dumb, unless NO_COLOR is set (no-color.org).
 bool use_color(const std::string& mode);
 
-// The codes that begin a style and return to plain; plain text has none.
+// The codes that begin a style and that return to plain text, which has none.
 const char* style_code(Style style);
 constexpr const char* plain_code = "\x1b[0m";
 

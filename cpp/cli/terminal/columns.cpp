@@ -94,7 +94,7 @@ void ColumnText::add(std::string_view text, Style style) {
       glyphs_.push_back({bytes, width, style});
     } else if (character < 0x2000 && !glyphs_.empty() && glyphs_.back().bytes != "\n" && glyphs_.back().bytes != "\t") {
       glyphs_.back().bytes += bytes;
-    }  // others are dropped: terminals disagree about them
+    }  // other controls are dropped: terminals disagree about them
   }
 }
 
@@ -103,7 +103,7 @@ int ColumnText::cells(const Glyph& glyph, int used, int width) {
 }
 
 ColumnText::Row ColumnText::row(std::size_t begin, int width) const {
-  std::size_t after_blank = begin;  // in the last third of the row
+  std::size_t after_blank = begin;  // after a blank in the last third of the row
   int used = 0;
   for (std::size_t at = begin; at < glyphs_.size(); ++at) {
     const Glyph& glyph = glyphs_[at];

@@ -19,7 +19,7 @@ int cell_width(char32_t character);
 
 class ColumnText {
  public:
-  // UTF-8, whole characters.
+  // text: UTF-8, complete characters.
   void add(std::string_view text, Style style);
 
   // Breaks lines after `width` cells (at least 2): at a blank if there is one in the last third, which suits prose and
@@ -34,9 +34,9 @@ class ColumnText {
   };
   struct Row {
     std::size_t end;                  // of its glyphs
-    std::optional<std::size_t> next;  // where the next one begins; none: this is the last one
+    std::optional<std::size_t> next;  // where the next line begins; nullopt: this is the last one
   };
-  static int cells(const Glyph& glyph, int used, int width);  // behind `used` cells of a row
+  static int cells(const Glyph& glyph, int used, int width);  // after `used` cells of a row
   Row row(std::size_t begin, int width) const;
 
   std::vector<Glyph> glyphs_;

@@ -58,7 +58,7 @@ std::string common_start(const std::vector<std::string>& candidates) {
     const auto difference = std::mismatch(start.begin(), start.end(), candidate.begin(), candidate.end()).first;
     start.erase(difference, start.end());
   }
-  // Whole characters only.
+  // Cut only between characters.
   std::size_t at = 0;
   while (at < start.size() && at + utf8_length(start[at]) <= start.size()) at += utf8_length(start[at]);
   return start.substr(0, at);

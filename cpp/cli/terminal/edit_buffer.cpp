@@ -51,11 +51,11 @@ std::size_t EditBuffer::word_before(std::size_t at) const {
   return at;
 }
 
-// Without a newline before it, rfind returns npos, and npos + 1 is 0.
+// If there is no newline before `at`, rfind returns npos, and npos + 1 is 0.
 std::size_t EditBuffer::line_start(std::size_t at) const { return at == 0 ? 0 : text_.rfind('\n', at - 1) + 1; }
 std::size_t EditBuffer::line_end(std::size_t at) const { return std::min(text_.find('\n', at), text_.size()); }
 
-// The place after this many characters of the line that starts there, or its end.
+// The place after this many characters of the line that begins at `start`, or the line's end.
 std::size_t EditBuffer::in_line(std::size_t start, std::size_t characters) const {
   const std::size_t end = line_end(start);
   for (; characters > 0 && start < end; --characters) start = after(start);

@@ -1,4 +1,4 @@
-// Text that is being edited, of one or several lines, with a cursor.
+// Text of one or several lines that is being edited, with a cursor.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class EditBuffer {
   void set(std::string text);  // the cursor goes to the end
   void insert(std::string_view text);
 
-  // A character with its combining marks, or a word, towards an end of the text; nothing happens there.
+  // Move or delete by a character with its combining marks, or by a word; at an end of the text they do nothing.
   void left();
   void right();
   void word_left();
@@ -29,7 +29,7 @@ class EditBuffer {
   void end();
   void erase_to_start();
   void erase_to_end();
-  // Between lines; false in the first or last one.
+  // Between lines; false in the first or last line.
   bool up();
   bool down();
 
@@ -46,10 +46,11 @@ class EditBuffer {
   std::size_t cursor_ = 0;
 };
 
-// The text as rows of a terminal of `width` cells. Lines are broken where they are too long, not at words; tabs are
-// spaces.
+// The text as rows of a terminal of `width` cells. Lines that are too long are broken, not necessarily between words;
+// tabs become spaces.
 struct EditLayout {
-  std::vector<std::string> rows;  // the first begins with `prompt`, the first of every other line with as many spaces
+  std::vector<std::string> rows;  // the first begins with `prompt`, the first row of every other line with as many
+                                  // spaces
   std::size_t cursor_row;
   int cursor_cell;
 };

@@ -16,25 +16,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t most_entries = 1000;
-constexpr std::size_t longest_kept = std::size_t{64} << 10;  // bytes of an entry that is there in the next run
+constexpr std::size_t longest_kept = std::size_t{64} << 10;  // bytes of an entry that is kept for the next run
 
 template <class T>
 void keep_latest(std::vector<T>& all) {
   if (all.size() > most_entries) all.erase(all.begin(), all.end() - most_entries);
 }
 
-// In one step. What another run adds in that moment may be lost, as in shells.
+// Replaces the file in one step. A line that another run adds at that moment may be lost, as in shells.
 void rewrite(const std::string& path, const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   try {
-    const std::string to = fs::canonical(path).string(), part = to + ".part";  // it may be a link
+    const std::string to = fs::canonical(path).string(), part = to + ".part";  // the path may be a link
     File file = File::create(part);
     fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write);
     file.write(0, text.data(), text.size());
     file.close();
     replace_file(part, to);
-  } catch (const std::exception&) {  // add() says when the history cannot be written
+  } catch (const std::exception&) {  // add() reports when the history cannot be written
   }
 }
 
@@ -61,8 +61,8 @@ void InputHistory::add(const std::string& text) {
   const fs::path folder = fs::path(path_).parent_path();
   std::error_code ignored;
   if (fs::create_directories(folder, ignored))
-    fs::permissions(folder, fs::perms::owner_all, ignored);  // it may be private
-  // A whole line at once, so that runs side by side do not mix theirs.
+    fs::permissions(folder, fs::perms::owner_all, ignored);  // typed text may be private
+  // Writes a whole line at once, so that concurrent runs do not mix their lines.
   std::ofstream file(path_, std::ios::app);
   file << nlohmann::json(text).dump() + "\n" << std::flush;
   if (!file) throw Error(path_ + ": the history cannot be written; --no-history does without");

@@ -1,4 +1,4 @@
-// What was typed earlier, in this run and in those before.
+// What was typed earlier, in this run and in earlier runs.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@ namespace specdec::cli {
 
 class InputHistory {
  public:
-  // path: the file that keeps it, a JSON string per line, made with its folder when something is added; "": nothing is
-  // kept. Lines that are not JSON strings are ignored. The file keeps the latest 1000 lines.
+  // path: the history's file, a JSON string per line, created with its folder when something is added; "": none. Lines
+  // that are not JSON strings are ignored. The file keeps the latest 1000 lines.
   explicit InputHistory(std::string path = "");
 
   const std::vector<std::string>& entries() const { return entries_; }  // oldest first
-  // Blank text and a repetition of the last entry are left out; text of more than 64 KiB is there for this run only.
-  // Throws Error if the file cannot be written; the entry is still there for this run.
+  // Blank text and a repetition of the last entry are left out; text of more than 64 KiB is kept only for this run.
+  // Throws Error if the file cannot be written; the entry is still kept for this run.
   void add(const std::string& text);
   void keep_in_memory() { path_.clear(); }  // from now on
 
@@ -23,7 +23,7 @@ class InputHistory {
   std::vector<std::string> entries_;
 };
 
-// The file for a program's history; "": there is no folder for it (user_state_folder()).
+// The path of a program's history; "" if there is no folder for it (user_state_folder()).
 std::string history_path(const std::string& name);
 
 }  // namespace specdec::cli

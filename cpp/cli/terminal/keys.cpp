@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view paste_start = "\x1b[200~", paste_end = "\x1b[201~";
 
-// As bytes, whether char has a sign or not.
+// Compares as bytes, whether char is signed or not.
 bool is_between(char byte, unsigned char low, unsigned char high) {
   return static_cast<unsigned char>(byte) >= low && static_cast<unsigned char>(byte) <= high;
 }
@@ -63,7 +63,7 @@ std::optional<Key> key_of_control(char byte) {
   }
 }
 
-// After ESC.
+// The key for a byte after ESC.
 std::optional<Key> key_of_alt(char byte) {
   switch (byte) {
     case '\r':
@@ -80,8 +80,8 @@ std::optional<Key> key_of_alt(char byte) {
   }
 }
 
-// After ESC [ or ESC O: parameters ("1;5") and a final byte. A modifier (5: Ctrl, 3: Alt) makes an arrow jump over
-// words.
+// The key for a sequence after ESC [ or ESC O: parameters ("1;5") and a final byte. With a modifier (5: Ctrl, 3: Alt),
+// an arrow jumps over words.
 std::optional<Key> key_of_sequence(std::string_view parameters, char final) {
   const bool by_word = parameters.find(';') != std::string_view::npos;
   switch (final) {
@@ -107,7 +107,7 @@ std::optional<Key> key_of_sequence(std::string_view parameters, char final) {
   }
 }
 
-// Text without control characters other than "\n" and "\t".
+// The text without control characters except "\n" and "\t".
 std::string pasted(const std::string& bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -137,7 +137,7 @@ std::string KeyDecoder::take(std::size_t count) {
   return taken;
 }
 
-// Takes one key or meaningless sequence off bytes_; false: it is incomplete.
+// Removes one key or meaningless sequence from bytes_; returns false if it is incomplete.
 bool KeyDecoder::decode(std::optional<KeyPress>& key) {
   if (bytes_.front() == '\x1b') return decode_escape(key);
   const auto is_control = [](char byte) { return is_between(byte, 0, 31) || byte == 127; };
@@ -156,7 +156,7 @@ bool KeyDecoder::decode(std::optional<KeyPress>& key) {
 
 bool KeyDecoder::decode_escape(std::optional<KeyPress>& key) {
   if (bytes_.size() < 2) return false;
-  if (is_between(bytes_[1], 0x80, 0xff)) {  // Alt with a letter that is not ASCII types the letter
+  if (is_between(bytes_[1], 0x80, 0xff)) {  // Alt with a non-ASCII letter types the letter
     take(1);
     return true;
   }
@@ -164,14 +164,14 @@ bool KeyDecoder::decode_escape(std::optional<KeyPress>& key) {
     if (const std::optional<Key> found = key_of_alt(take(2)[1])) key = KeyPress{*found, {}};
     return true;
   }
-  // The console of Linux sends ESC [ [ A for F1.
+  // The Linux console sends ESC [ [ A for F1.
   const std::size_t start = bytes_.compare(0, 3, "\x1b[[") == 0 ? 3 : 2;
   std::size_t length = start;
   while (length < bytes_.size() && is_between(bytes_[length], 0x20, 0x3f)) ++length;
   if (length == bytes_.size()) return false;
   const bool is_complete = is_between(bytes_[length], 0x40, 0x7e);
   if (is_complete) ++length;
-  if (!is_complete || start == 3) {  // cut short by another key, or a key without a meaning here
+  if (!is_complete || start == 3) {  // cut short by another key, or a key that has no meaning here
     take(length);
     return true;
   }

@@ -11,7 +11,7 @@ namespace specdec::cli {
 
 enum class Key {
   text,
-  enter,     // also a line feed: what was typed before raw mode ends with one
+  enter,     // also a line feed, which ends lines typed before raw mode
   new_line,  // Alt-Enter
   backspace,
   erase,
@@ -37,13 +37,13 @@ enum class Key {
 
 struct KeyPress {
   Key key;
-  std::string text;  // of Key::text: one or more characters of valid UTF-8, or a paste, whose lines end with "\n"
+  std::string text;  // for Key::text: one or more characters of valid UTF-8, or a paste with lines that end with "\n"
 };
 
 class KeyDecoder {
  public:
   void add(std::string_view bytes) { bytes_ += bytes; }
-  // Null if the next key is incomplete. Sequences that mean none of these keys are dropped.
+  // Nullopt if the next key is incomplete. Sequences for other keys are dropped.
   std::optional<KeyPress> next();
 
  private:

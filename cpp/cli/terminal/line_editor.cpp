@@ -197,7 +197,7 @@ void LineEditor::recall(std::size_t place) {
   buffer_.set(place == history_.entries().size() ? unfinished_ : history_.entries()[place]);
 }
 
-// Adds what all candidates have in common; lists them where that is nothing.
+// Adds the common beginning of all candidates; if it adds nothing, lists them.
 void LineEditor::complete() {
   const std::string typed = buffer_.text().substr(0, buffer_.cursor());
   const Completion completion = completer_ ? completer_(typed) : Completion();
@@ -220,7 +220,7 @@ void LineEditor::begin_search() {
   has_found_ = true;
 }
 
-// False: the key ends the search and has its usual meaning.
+// Returns false if the key ends the search and has its usual meaning.
 bool LineEditor::press_in_search(const KeyPress& key) {
   switch (key.key) {
     case Key::text:
@@ -245,7 +245,7 @@ bool LineEditor::press_in_search(const KeyPress& key) {
   }
 }
 
-// The latest entry before a place that has the query; else what was found stays.
+// Finds the latest entry before this place that contains the query; if there is none, the last result stays.
 void LineEditor::find(std::size_t before) {
   const std::vector<std::string>& entries = history_.entries();
   for (std::size_t place = std::min(before, entries.size()); place-- > 0;) {
@@ -260,7 +260,8 @@ std::string LineEditor::search_status(std::size_t width) const {
   return shorten((has_found_ ? "(search: " : "(not found: ") + *query_ + ")", width);
 }
 
-// Draws the text in place of what was drawn before. A text taller than the terminal is shown around the cursor.
+// Draws the text over the previous drawing. If the text is taller than the terminal, the part around the cursor is
+// shown.
 void LineEditor::draw() {
   const TerminalSize size = terminal_size();
   const EditLayout all = layout(buffer_, prompt_, std::max(size.columns, static_cast<int>(prompt_.size()) + 2));
@@ -276,7 +277,7 @@ void LineEditor::draw() {
     text += "\r\n" + status;
     ++rows_below_;
   }
-  if (!status.empty() || buffer_.cursor() < buffer_.text().size()) {  // else the cursor is there already
+  if (!status.empty() || buffer_.cursor() < buffer_.text().size()) {  // otherwise the cursor is there already
     text += up(rows_below_) + "\r";
     if (all.cursor_cell > 0) text += "\x1b[" + std::to_string(all.cursor_cell) + "C";
   }

@@ -13,7 +13,7 @@
 namespace specdec::cli {
 namespace {
 
-// Bytes after the first of a UTF-8 character.
+// Whether this is a byte of a UTF-8 character after the first.
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 }  // namespace

@@ -16,18 +16,18 @@ class OutputClosed : public std::runtime_error {
   OutputClosed() : std::runtime_error("standard output is closed") {}
 };
 
-// Writes without buffering. Throws OutputClosed, or specdec::Error when writing fails (a full disk).
+// Writes without buffering. Throws OutputClosed, or specdec::Error if writing fails (a full disk).
 void write(std::string_view text);
 
 // For notes and warnings; never throws.
 void note(std::string_view text);
 
-// A sentence for standard error: where that is a terminal, broken between words. tell(): writes it, and a newline.
+// A sentence for standard error; on a terminal it is broken between words. tell() writes it and a newline.
 std::string told(const std::string& sentence);
 void tell(const std::string& sentence);
 
-// A row of a report on standard error: the label, and a text that is broken between words, at 80 columns or where the
-// terminal ends.
+// A row of a report on standard error: the label, and a text broken between words at 80 columns or at the terminal's
+// width.
 std::string labelled(const std::string& label, const std::string& text);
 
 bool output_is_terminal();

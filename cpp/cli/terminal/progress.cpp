@@ -11,7 +11,7 @@
 namespace specdec::cli {
 namespace {
 
-// It cannot erase a line.
+// A dumb terminal cannot erase a line.
 bool is_dumb() {
   const char* terminal = std::getenv("TERM");
   return terminal != nullptr && std::strcmp(terminal, "dumb") == 0;

@@ -43,7 +43,8 @@ std::string WordWrap::add(std::string_view text, Style style, bool color, int wi
     }
     line_ += bytes;
     const bool is_blank = bytes == " " || bytes == "\t", is_wide = cells == 2;
-    const bool is_full = column_ + cells >= width;  // the last cell stays free: a cursor behind it is still in it
+    const bool is_full = column_ + cells >= width;  // the last cell stays free: after writing it, the cursor would
+                                                    // still be in it
     if (is_full && !keeps_line() && (is_blank || is_wide || word_cells_ < column_)) {
       if (!is_blank && word_cells_ > 0) out_ += "\x1b[" + std::to_string(word_cells_) + "D\x1b[K";
       out_ += "\n";

@@ -1,5 +1,5 @@
-// Breaks lines between words while text arrives piece by piece. What stands in a code block (``` or four blanks) is
-// left as it is, so that it can be copied.
+// Breaks lines between words while text arrives piece by piece. Code blocks (``` or four blanks) stay unchanged, so
+// that they can be copied.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace specdec::cli {
 
 class WordWrap {
  public:
-  // What a terminal of `width` cells is to be sent for the next piece of text, UTF-8. A word that does not fit is
-  // erased and written again in the next line.
+  // What to send to a terminal of `width` cells for the next piece of text (UTF-8). A word that does not fit is erased
+  // and written again in the next line.
   std::string add(std::string_view text, Style style, bool color, int width);
 
  private:
@@ -29,7 +29,7 @@ class WordWrap {
   std::string out_;
   Style style_ = Style::plain;
   bool color_ = false;
-  std::string line_;         // since the last newline of the text
+  std::string line_;         // the text since its last newline
   int column_ = 0;           // cells used in the terminal's row
   std::vector<Glyph> word_;  // the end of the row, since the last blank
   int word_cells_ = 0;
