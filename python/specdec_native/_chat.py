@@ -1,5 +1,5 @@
-"""Conversations as the engine takes them, in JSON, because chat templates read whatever fields they know; and what an
-assistant answers, in the form of the OpenAI API."""
+"""Converts conversations to the engine's form (JSON, because chat templates read any fields that they know), and
+answers to the form of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from . import _core
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`arguments` is JSON as the model wrote it: of a call that is cut or still being written, its beginning."""
+    """`arguments` is JSON as the model wrote it; of a call that is cut off or still being written, only the
+    beginning."""
 
     name: str
     arguments: str
@@ -22,7 +23,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool. `id` is what the tool's answer names as "tool_call_id"."""
+    """A tool call. The message with the tool's result refers to `id` as "tool_call_id"."""
 
     id: str
     function: FunctionCall
@@ -31,19 +32,18 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What an assistant has written, taken apart as the chat template has it; text that does not fit the template is
-    content.
+    """An assistant's answer, parsed according to the chat template; text that does not match the template is content.
 
-    It can be a message of the conversation that goes on: `messages.append(answer.message)`.
+    It can be added to the conversation: `messages.append(answer.message)`.
     """
 
-    content: str | None  #: None: there are only calls
-    reasoning_content: str | None  #: the reasoning, where the template marks it
+    content: str | None  #: None if there are only calls
+    reasoning_content: str | None  #: the reasoning, if the template marks it
     tool_calls: list[ToolCall]
     role: Literal["assistant"] = "assistant"
 
     def to_dict(self) -> dict[str, Any]:
-        """In the form of the OpenAI API, without what it does not have."""
+        """The message in the form of the OpenAI API, without empty fields."""
         return {name: value for name, value in asdict(self).items() if value or name == "content"}
 
 
@@ -53,15 +53,14 @@ ToolChoice = Literal["auto", "none", "required"] | Mapping[str, Any]
 
 
 class Answer:
-    """What the model has written in answer to a prompt, as a message. Calls that have no ids in the text get them
-    here."""
+    """Parses the model's answer to a prompt into a message. Calls that have no id in the text get one here."""
 
     def __init__(self, prompt: _core.ChatPrompt) -> None:
         self._prompt = prompt
         self._ids: list[str] = []
 
     def message(self, text: str, is_whole: bool) -> AssistantMessage:
-        """is_whole: the model has ended it."""
+        """is_whole: the model has ended the answer."""
         content, thoughts, calls = self._prompt.parse(text, not is_whole)
         while len(self._ids) < len(calls):
             self._ids.append(calls[len(self._ids)][0] or f"call_{uuid.uuid4().hex[:24]}")
@@ -75,8 +74,8 @@ class Conversation(NamedTuple):
     """The arguments of the engine's `chat`."""
 
     messages: str
-    tools: str  #: that the template shows
-    callable: str  #: that the answer may call
+    tools: str  #: the tools that the template shows
+    callable: str  #: the tools that the answer may call
     is_required: bool
     is_parallel: bool
     continues_answer: bool  #: the last message is the beginning of the answer
@@ -102,7 +101,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def _check_messages(messages: Sequence[Message]) -> None:
-    """Templates write nothing, or a conversation that was not meant, for what is missing here."""
+    """Rejects messages with missing fields: templates would write nothing for them, or a wrong conversation."""
     if not messages:
         raise ValueError("messages is empty; it must have at least one")
     for i, message in enumerate(messages):
@@ -122,7 +121,7 @@ def _check_messages(messages: Sequence[Message]) -> None:
 
 
 def _as_templates_know_them(messages: Sequence[Message]) -> list[Message]:
-    """The role "developer" is "system" in templates."""
+    """Replaces the role "developer" by "system", which templates know."""
     return [
         {**message, "role": "system"}
         if isinstance(message, Mapping) and message.get("role") == "developer"
@@ -132,7 +131,7 @@ def _as_templates_know_them(messages: Sequence[Message]) -> list[Message]:
 
 
 def _continues(messages: Sequence[Message], asked: bool | None) -> bool:
-    """Whether the last message is the beginning of the answer; None: if it is one of the assistant."""
+    """Whether the last message is the beginning of the answer. asked None: it is if the assistant wrote it."""
     last = messages[-1]
     values = last.to_dict() if isinstance(last, AssistantMessage) else last
     is_answer = values.get("role") == "assistant" and not values.get("tool_calls")
@@ -165,7 +164,7 @@ def conversation(
     parallel_tool_calls: bool = True,
     continue_final_message: bool | None = None,
 ) -> Conversation:
-    """For the engine. Raises TypeError or ValueError that names the argument."""
+    """The engine's arguments. Raises TypeError or ValueError that names the argument."""
     listed = _listed("messages", messages)
     _check_messages(messages)
     listed = _listed("messages", _as_templates_know_them(messages))

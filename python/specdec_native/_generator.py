@@ -53,72 +53,74 @@ class Generator:
 
     target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded
         once (default QUANT: Q4_K_M; needs `specdec_native[hub]`); None for the bundled pair (a demonstration: small
-        models of Python source).
-    draft: path or "hf:..." of a GGUF file with the same vocabulary; "mtp" for the target's own head, multi-token
-        prediction layers that its file must have; "suffix" for suffix decoding, which drafts what most often followed
-        the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
-        which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram"
-        or a Path); "auto" for "mtp", or else a small model with this vocabulary next to the target or in the hub's
-        cache, or else one of the target's family from the Hugging Face hub, or else suffix decoding, with a
-        RuntimeWarning; "none" for no drafts; None: "mtp" if the file has such layers and num_draft_tokens is not 0,
-        otherwise no draft (with target=None: the bundled draft). A list has a model or "mtp", and "suffix" or not, and
-        overrides `suffix`.
-    suffix: with a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
-    draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids",
-        a document on every line: suffix decoding copies from it, too. Its index is kept next to it, in FILE.index.
-    n_ctx: context size in tokens; None for the target's training context, at most 4096; 0 for as much of the target's
-        training context as fits into memory, with a RuntimeWarning that says how much.
-    draft_window: a draft model reads the last draft_window tokens of a text at most, so that a long prompt costs it
-        little memory and time, and none before the first token. Shorter windows are read sooner, and their drafts are
-        accepted less often. None for 1024. Drafting heads read everything.
-    n_threads: CPU threads, 1 to 512; None for one per physical core (performance core, where there are two kinds).
+        models trained on Python source).
+    draft: path or "hf:..." of a GGUF file with the same vocabulary; "mtp" for the target's own head (multi-token
+        prediction layers, which its file must have); "suffix" for suffix decoding, which drafts what most often
+        followed the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt
+        lookup, which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file with such a name is
+        given as "./ngram" or as a Path); "auto" for the first of these that exists: "mtp"; a small model with this
+        vocabulary next to the target or in the hub's cache; one of the target's family from the Hugging Face hub;
+        suffix decoding, with a RuntimeWarning; "none" for no drafts; None: "mtp" if the file has such layers and
+        num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled draft). A list holds a model or
+        "mtp", "suffix", or both, and overrides `suffix`.
+    suffix: with a draft model, also copies text that repeats earlier text, as with "suffix", when that is faster.
+    draft_corpus: path of a text that outputs may repeat (source code, documents); if it ends in ".ids", of token ids,
+        one document per line. Suffix decoding also copies from it. Its index is saved next to it, in FILE.index.
+    n_ctx: context size in tokens; None for the target's training context, at most 4096; 0 for as much of the training
+        context as fits into memory, with a RuntimeWarning that states the size.
+    draft_window: the draft model reads at most the last draft_window tokens of a text, so that a long prompt costs it
+        little memory and time, and no time before the first token. Shorter windows are read sooner, but their drafts
+        are accepted less often. None for 1024. Drafting heads read everything.
+    n_threads: CPU threads, 1 to 512; None for one per physical core (on hybrid processors, per performance core).
     n_batch: tokens per pass while a prompt is read, 64 or more.
-    rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
-    n_gpu_layers: number of layers to offload, counted from the last (the output is one): to a GPU, if a device module
-        is installed (docs/devices.md), or to the rpc machines; "all" or -1; "auto" for as many as fit. None: all with
-        rpc, "auto" with devices, otherwise 0. The logger "specdec_native" tells which layers went where.
-    devices: names of the devices for them, as `specdec generate --list-devices` shows them, or "none"; (): the GPUs
-        with memory of their own, else the first one.
+    rpc: "host:port" of machines that run `specdec rpc-server`; the target's layers run there (docs/distributed.md).
+    n_gpu_layers: number of layers to offload, counted from the last (the output is one), to a GPU, if a device module
+        is installed (docs/devices.md), or to the rpc machines; "all" or -1 for all; "auto" for as many as fit. None:
+        all with rpc, "auto" with devices, otherwise 0. The logger "specdec_native" says which layers went where.
+    devices: names of the devices for these layers, as `specdec generate --list-devices` shows them, or "none"; (): the
+        GPUs with memory of their own, or else the first GPU.
     n_gpu_layers_draft, devices_draft: the same for the draft model. None and (): as for the target (0 with rpc).
-    n_cpu_moe: experts of so many layers, from the first on, stay on the CPU.
-    tensor_split: "3,1" for three parts of these layers on the first device and one on the second; "": by free memory.
-    override_tensor: "PATTERN=DEVICE" or "PATTERN=CPU": tensors whose names a regular expression matches are there.
-    exact: on devices, passes have one width, so that neither drafts nor other requests change a text; False: they are
-        as narrow as they can be.
+    n_cpu_moe: the experts of this many layers, from the first on, stay on the CPU.
+    tensor_split: "3,1" puts three quarters of these layers on the first device and a quarter on the second; "": by free
+        memory.
+    override_tensor: "PATTERN=DEVICE" or "PATTERN=CPU": puts tensors whose names match this regular expression there.
+    exact: on devices, passes have one width, so that neither drafts nor other requests change a text; False: passes are
+        as narrow as possible.
     mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the
         start is slower and the memory is not shared with other processes.
-    repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order
-        of the kernels: a faster start and memory shared with other processes, slower passes, the same logits of the
-        target. A RuntimeWarning tells where memory is short for it.
-    tile_cache: a folder that keeps the repacked weights, as large as the models' files, so that the next start maps
-        them instead of repacking (Linux); processes share them. "FOLDER:MIB" limits its size (default: 32768 MiB).
-    draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are
-        repacked, F16, BF16 and MXFP6 too if it has more than 64 MiB: a faster draft, and the target decides as before.
-        "auto" does that unless it has less than 200 million weights besides the output matrix: then only floats are
-        rounded, to Q8_0. Of a large vocabulary (also a drafting head's) both multiply only the rows of likely tokens
-        exactly. "file" leaves the weights, and multiplies all.
-    chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one
-        of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
-    json_tool_calls: where JSON is read as calls if `tools` are given: {"name": ..., "arguments": {...}}, lists of
-        these, bare or in a fenced block. "auto": where the template has no form for calls; "always": also where an
-        answer has none in the template's form, since some models write JSON whatever their template says; "never".
-    kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
+    repack: False leaves quantized weights (Q4_K, Q8_0, ...) in the file's layout instead of copying them into the order
+        of the kernels: a faster start and memory shared with other processes, but slower passes; the target's logits
+        are the same. A RuntimeWarning says if there is too little memory to repack.
+    tile_cache: a folder that keeps the repacked weights (about as large as the models' files), so that the next start
+        maps them instead of repacking (Linux); processes share them. "FOLDER:MIB" limits its size (default: 32768 MiB).
+    draft_weights: "4-bit" rounds weights of the draft model with more than 4.5 bits to Q4_0 while they are repacked; if
+        the model has more than 64 MiB, also F16, BF16 and MXFP6. The draft gets faster, and the target decides as
+        before. "auto" does the same, but in a model with less than 200 million weights (without the output matrix) it
+        rounds only floats, to Q8_0. For a large vocabulary (also a drafting head's), both multiply only the rows of
+        likely tokens exactly. "file" leaves the weights as they are and multiplies all rows.
+    chat_template: used by `chat` and related methods instead of the target's own: the text of a Jinja template, or the
+        name of one of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
+    json_tool_calls: when JSON in an answer is read as tool calls, if `tools` are given: {"name": ..., "arguments":
+        {...}} or lists of these, bare or in a fenced block. "auto": if the template has no form for calls; "always":
+        also if an answer has no calls in the template's form, because some models write JSON whatever their template
+        says; "never".
+    kv_type: "f16", or "q8_0" for caches with 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of
-        n_ctx tokens, whose memory is allocated here.
+        n_ctx tokens; its memory is allocated here.
     max_queue_size: submitted requests that may wait; one more raises QueueFull.
-    num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token
-        whether it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
-    auto_cache: False does not keep what "auto" has measured of these models for the next process (in a small file below
+    num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token,
+        from measured pass times and acceptance, whether it is worth its time, and decodes without drafts if none is.
+    auto_cache: False does not save what "auto" has measured of these models for the next process (in a small file below
         $XDG_CACHE_HOME or ~/.cache; it changes no seeded text).
-    progress: of loading: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a
-        function that is called every 50 ms with a step ("reading target.gguf") and the share of it that is done, 0 to
-        1. An exception of it ends the load, as Ctrl-C does. (Downloads have bars of huggingface_hub.)
+    progress: of loading: True for a tqdm bar in a terminal or a notebook (needs `specdec_native[progress]`); or a
+        function that is called every 50 ms with a step ("reading target.gguf") and the finished share of it, 0 to 1.
+        If it raises, loading ends, as with Ctrl-C. (Downloads have huggingface_hub's own bars.)
 
-    Any number of threads may use a Generator: requests beyond max_sequences wait. A thread that begins a stream ends
+    Any number of threads may use a Generator; requests beyond max_sequences wait. A thread that begins a stream ends
     its earlier one. A forked process cannot use its parent's Generators. A Generator is a context manager; `close`
     releases its memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with
     another vocabulary, Error for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a
-    bad argument, TypeError for one of the wrong type.
+    bad argument, TypeError for an argument of the wrong type.
     """
 
     def __init__(
@@ -207,7 +209,7 @@ class Generator:
         return self._engine is None
 
     def close(self) -> None:
-        """End all requests and release the models and their memory. Everything but `close` then raises `Error`.
+        """End all requests and release the models and their memory. Everything except `close` then raises `Error`.
 
         Any thread may call this; a call that runs in another thread ends first.
         """
@@ -270,49 +272,50 @@ class Generator:
 
         prompt: a string, or token ids. A string may contain special tokens.
         max_tokens: maximum number of tokens to generate; 0 generates nothing.
-        temperature, top_k, top_p, min_p: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. Order as in
-            llama.cpp: logit bias, penalties, DRY, top-k, top-p, min-p, XTC, temperature.
+        temperature, top_k, top_p, min_p: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. The order is
+            llama.cpp's: logit bias, penalties, DRY, top-k, top-p, min-p, XTC, temperature.
         repeat_penalty, presence_penalty, frequency_penalty, penalty_last_n: penalties of tokens among the last
             penalty_last_n (-1: all); repeat_penalty 1 and 0 for the other two are off.
         dry_multiplier, dry_base, dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers: DRY, off with a
-            multiplier of 0. A token that would go on with a repetition of L tokens, of at least dry_allowed_length,
-            loses dry_multiplier * dry_base ** (L - dry_allowed_length). Repetitions are looked for in the last
-            dry_penalty_last_n tokens (-1: all), and not across a breaker (None: newline, colon, quote, asterisk).
+            multiplier of 0. A token that would continue a repetition of L tokens, at least dry_allowed_length, loses
+            dry_multiplier * dry_base ** (L - dry_allowed_length). Repetitions are searched in the last
+            dry_penalty_last_n tokens (-1: all), but not across a breaker (None: newline, colon, quote, asterisk).
         xtc_probability, xtc_threshold: XTC, off with a probability of 0, a threshold above 0.5 or temperature 0. With
-            this probability a token is sampled without the top choices: the tokens of at least this probability, except
-            the least likely of them.
-        logit_bias: token id -> added to its logit; -inf bans the token.
-        allowed_token_ids: no other tokens may come.
+            probability xtc_probability, a token is sampled without the top choices: the tokens of at least probability
+            xtc_threshold, except the least likely of them.
+        logit_bias: token id -> number to add to its logit; -inf bans the token.
+        allowed_token_ids: the only tokens that may come.
         bad_words: the last token of each of these texts is banned where its other tokens come before it.
-        grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most
-            one of grammar, json_schema, regex and structural_tag. Tokens that do not fit are removed before all
-            transforms but logit_bias.
-        json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic
+        grammar: the output matches this grammar in llama.cpp's notation (GBNF); its first rule is `root`. At most one
+            of grammar, json_schema, regex and structural_tag may be given. Tokens that do not match are removed before
+            all transforms except logit_bias.
+        json_schema: the output is JSON on one line that satisfies this schema: a dict, a JSON string, or a pydantic
             model class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
-        strict_schema: False: keywords that cannot be enforced, such as "not", are no error and left to you.
+        strict_schema: False: keywords that cannot be enforced, such as "not", are left to you instead of raising an
+            error.
         regex: the whole output matches this regular expression.
         structural_tag: the output is text with parts that obey schemas, such as tool calls between marks: a dict or a
-            JSON string in xgrammar's form, as vLLM and SGLang take it (docs/python.md).
-        reasoning_budget: of chats whose template has marks for reasoning: after so many tokens of it the mark that ends
-            it comes; -1: it ends by itself.
+            JSON string in xgrammar's form, which vLLM and SGLang also use (docs/python.md).
+        reasoning_budget: for chats whose template marks reasoning: after this many tokens of reasoning, the mark that
+            ends it follows; -1: no limit.
         stop: strings that end the output, which does not include them.
-        min_tokens, ignore_eos: the tokens that end an output (stop_token_ids, too) are banned before it has min_tokens
-            tokens; with ignore_eos the model's are banned everywhere.
-        stop_token_ids: tokens that end the output, as the last one of it.
-        prediction: text that the output is likely to repeat, such as the file that is edited: drafts are copied from
-            it. It makes a good guess faster and cannot change which output is correct.
-        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other
-            verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one
+        min_tokens, ignore_eos: the tokens that end an output (including stop_token_ids) are banned until it has
+            min_tokens tokens; with ignore_eos the model's own are always banned.
+        stop_token_ids: tokens that end the output and are its last token.
+        prediction: text that the output is likely to repeat, such as the file to be edited; drafts are copied from it.
+            A good guess makes generation faster; no guess changes the distribution of the output.
+        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (with other
+            verifications than "invariant": only with the same draft and a fixed num_draft_tokens). None: a random seed
             (see `Generator.seed`).
-        top_logprobs: 0 to 20; the number of most likely tokens that each piece has in `top_logprobs`.
-        num_draft_tokens: None for the Generator's own.
+        top_logprobs: 0 to 20; how many of the most likely tokens each piece reports in `top_logprobs`.
+        num_draft_tokens: None for the Generator's number.
         verification: how drafts are verified (docs/losslessness.md). "block": jointly, which accepts the most, Sun et
             al. 2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a
             seed gives the same output for any draft and any num_draft_tokens, with 8 % fewer tokens per target call
             than "block" (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given, otherwise
             "block". `Generator.verification` is the mode in use.
-        drafting: a draft model proposes tokens sampled from its distribution ("sampled") or its most likely ones
-        ("argmax").
+        drafting: a draft model proposes tokens sampled from its distribution ("sampled") or its most likely tokens
+            ("argmax").
 
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises
         KeyboardInterrupt; the Generator stays usable.
@@ -328,13 +331,13 @@ class Generator:
     def prefill(
         self, prompt: str | Sequence[int], *, progress: bool | Callable[[int, int], object] | None = None
     ) -> int:
-        """Read a prompt into the KV caches and generate nothing: requests that begin with it start at once.
+        """Read a prompt into the KV caches without generating anything; requests that begin with it then start at once.
 
-        progress: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
-            that is called with the number of tokens that are read, and of all, after each n_batch of them. An exception
-            of it ends the reading, as Ctrl-C does.
+        progress: True for a tqdm bar in a terminal or a notebook (needs `specdec_native[progress]`); or a function that
+            is called with the number of tokens read and the number of all tokens after each n_batch of them. If it
+            raises, reading ends, as with Ctrl-C.
 
-        Returns the number of its tokens. Raises as `stream` does.
+        Returns the number of the prompt's tokens. Raises what `stream` raises.
         """
         request = self._submit_alone(prompt, {"max_tokens": 0}, read_prompt=True)
         with _progress.of_prompt(progress) as show, RequestHandle(self, request) as handle:
@@ -353,7 +356,8 @@ class Generator:
         return request
 
     def _submit_alone(self, prompt: Any, options: Mapping[str, Any], *, read_prompt: bool = False) -> _Submitted:
-        """A request of the synchronous methods: it ends the thread's stream, and `stats` and its kin are about it."""
+        """Submits a request of the synchronous methods: it ends the thread's stream, and `stats` and related properties
+        refer to it."""
         request = self.submit_native(prompt, options, read_prompt=read_prompt)
         self._end_run()
         self._last = request
@@ -370,7 +374,7 @@ class Generator:
         return run
 
     def _chat_prompt(self, messages: Sequence[Message], options: ChatOptions) -> _ChatPrompt:
-        """The prompt of an answer, with its options. Without max_tokens the answer ends where the model ends it."""
+        """The prompt of an answer with its options. Without max_tokens, the answer ends where the model ends it."""
         given: dict[str, Any] = {"max_tokens": _NO_LIMIT, **options}
         tools, choice = given.pop("tools", None), given.pop("tool_choice", "auto")
         parallel, goes_on = given.pop("parallel_tool_calls", True), given.pop("continue_final_message", None)
@@ -383,36 +387,35 @@ class Generator:
         tools: Sequence[Tool] | None = None,
         continue_final_message: bool = False,
     ) -> str:
-        """The conversation as a prompt, in the chat template, which is run as Jinja as transformers does.
+        """The conversation as a prompt in the chat template, which is run as Jinja like in transformers.
 
-        messages: dicts with "role", "content" and whatever else the template knows ("tool_calls", ...); JSON values
-        only.
+        messages: dicts with "role", "content" and other fields that the template knows ("tool_calls", ...); only JSON
+            values.
         add_generation_prompt: the prompt ends with the start of the assistant's answer.
-        tools: JSON schemas of functions that the model may call, for templates that know them.
-        continue_final_message: the prompt ends within the last message, the beginning of the assistant's answer;
-            instead of add_generation_prompt.
+        tools: JSON schemas of functions that the model may call, for templates that support tools.
+        continue_final_message: the prompt ends inside the last message, which is the beginning of the assistant's
+            answer; replaces add_generation_prompt.
 
-        The result is for reading and for other engines: `chat` keeps special tokens that are written in messages apart
-        from the template's, and a string cannot. Raises ModelError if the target has no template, or one that cannot be
-        run or rejects the messages.
+        The result is for reading and for other engines: unlike a string, `chat` distinguishes special tokens written in
+        messages from the template's. Raises ModelError if the target has no template, or if the template cannot be run
+        or rejects the messages.
         """
         given = conversation(messages, tools, continue_final_message=bool(continue_final_message))
         return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt), given.continues_answer)
 
     def stream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatStream:
         """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`,
-        options as for `stream`. `ChatStream.message` is the answer so far: its content, its reasoning and its tool
-        calls.
+        options as for `stream`. `ChatStream.message` is the answer so far: content, reasoning and tool calls.
 
-        max_tokens: without it the answer ends where the model ends it, or where the context is full.
-        tool_choice: "auto": the answer may call tools; "none": it has none; "required", or
-            {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the
-            function's schema (not together with another constraint).
+        max_tokens: without it, the answer ends where the model ends it or where the context is full.
+        tool_choice: "auto": the answer may call tools; "none": it calls none; "required", or {"type": "function",
+            "function": {"name": ...}}: it calls a tool, or this tool, with arguments that obey the function's schema
+            (not together with another constraint).
         parallel_tool_calls: an answer may have more than one call.
-        continue_final_message: the answer goes on where the last message, one of the assistant, ends; its beginning is
-            not repeated. None: so it is if the last message is one of the assistant without tool calls.
+        continue_final_message: the answer continues the last message, which the assistant must have written, without
+            repeating it. None: this is done if the last message is an assistant's without tool calls.
 
-        Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read
+        Special tokens written in messages or tools are ordinary text. Later turns of a conversation reuse what was read
         of it.
         """
         prompt = self._chat_prompt(messages, options)
@@ -432,15 +435,15 @@ class Generator:
         """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
 
         requests: prompts, or `Request` dicts: a prompt with its own options. They are taken from the iterable as
-            needed, so it may be infinite; while it blocks, submitted requests run on. A prefix that was already read
+            needed, so it may be infinite; while it blocks, submitted requests continue. A prefix that was already read
             for another request is not read again.
-        options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; those of the
-            others are derived from it (`Event.seed`), so that batches with different seeds have no outputs in common.
+        options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; the seeds of
+            the others are derived from it (`Event.seed`), so that batches with different seeds share no outputs.
 
         Events are yielded as they happen, the pieces of one request in order. The output of a request is bit for bit
-        the one that `stream` gives for it alone with the same seed.
+        what `stream` gives for it alone with the same seed.
 
-        A request that cannot run (a bad argument, a prompt that does not fit) yields one event with its `error`; the
+        A request that cannot run (a bad argument, a prompt that does not fit) yields one event with an `error`; the
         others are not affected. Bad `options` raise at once. Ctrl-C raises KeyboardInterrupt and ends all requests; the
         Generator stays usable.
         """
@@ -457,8 +460,8 @@ class Generator:
     ) -> list[Completion]:
         """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`.
 
-        progress: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
-            that is called with 1 whenever a request has ended, such as `update` of a bar of your own.
+        progress: True for a tqdm bar in a terminal or a notebook (needs `specdec_native[progress]`); or a function that
+            is called with 1 whenever a request has ended, such as your own bar's `update`.
         """
         pieces: dict[int, list[Piece]] = {}
         ends: dict[int, Event] = {}
@@ -479,17 +482,19 @@ class Generator:
         ]
 
     def score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
-        """The log-probability of every token of a text, given those before it, under the target without any transform.
+        """The log-probability of every token of a text, given the tokens before it, under the target without any
+        transform.
 
-        text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens. The result has the
-        same bits for every n_batch, max_sequences and number of threads, and under any load. Raises as `stream` does.
-        top_logprobs: 0 to 20; the number of most likely tokens in each place to report, too.
+        text: a string (special tokens in it are recognised) or token ids; at most n_ctx tokens. The result has the same
+            bits for every n_batch, max_sequences and number of threads, and under any load. Raises what `stream`
+            raises.
+        top_logprobs: 0 to 20; how many of the most likely tokens to report for each place as well.
         """
         with self.submit_score(text, top_logprobs=top_logprobs) as handle:
             return handle.score()
 
     def submit_score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> RequestHandle:
-        """`score` together with other requests (`submit`): `RequestHandle.score` waits for it."""
+        """`score` together with other requests (`submit`); `RequestHandle.score` waits for the result."""
         return RequestHandle(
             self, self.submit_native(text, {"max_tokens": 0, "top_logprobs": top_logprobs}, score_prompt=True)
         )
@@ -501,12 +506,14 @@ class Generator:
             return handle.score()
 
     def embed(self, texts: str | Sequence[str | Sequence[int]]) -> npt.NDArray[np.float32]:
-        """Embeddings of texts by the target: float32, shape [number of texts, width], rows of length 1.
+        """Embeddings of texts by the target: float32, shape [number of texts, width], rows with norm 1.
 
-        texts: one text, or several; each is a string (special tokens in it are recognised) or token ids, of at most
-        n_ctx tokens. Rows after the last norm are pooled as the target's file says (`pooling_type`): their mean, the
-        first or the last; the mean if it does not say, as generative models do not. Texts are read in a context of
-        their own, between the passes of requests, which keep their caches.
+        texts: one text or several; each is a string (special tokens in it are recognised) or token ids, at most n_ctx
+            tokens.
+
+        Rows after the last norm are pooled as the target's file says (`pooling_type`): their mean, the first or the
+        last; the mean if the file does not say, as with generative models. Texts are read in a context of their own,
+        between the passes of requests, which keep their caches.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
         if not several:
@@ -516,17 +523,18 @@ class Generator:
     def hidden_rows(
         self, text: str | Sequence[int], *, layers: Sequence[int] | None = None, top_logprobs: int = 0
     ) -> HiddenRows:
-        """What layers of the target make of each token of a text: float32, shape [tokens, layers, width].
+        """Activations of the target's layers for each token of a text: float32, shape [tokens, layers, width].
 
         text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens.
-        layers: whose inputs are given, from 0 (the embeddings) to `num_layers` (the output of the last, where
-            llama.cpp gives it). None: three that a drafting head reads, `head_layers`.
-        top_logprobs: of each token, as many of the most likely next tokens with their log-probabilities; 0: none, and
-            the output matrix, a third of the time of a small model, is left out.
+        layers: the layers whose inputs are returned, from 0 (the embeddings) to `num_layers` (the output of the last
+            layer, if llama.cpp provides it). None: the three that a drafting head reads, `head_layers`.
+        top_logprobs: how many of the most likely next tokens to return for each token, with log-probabilities; 0: none,
+            which also skips the output matrix, a third of a small model's time.
 
-        Texts are read in a context of their own, between the passes of requests, which keep their caches; its memory is
-        that of another cache of as many tokens. Rows have the same bits for every number of threads and under any load.
-        Raises ModelError for a target whose layers cannot be read (docs/models.md has a table), and else as `stream`.
+        Texts are read in a context of their own, between the passes of requests, which keep their caches; it takes as
+        much memory as another cache of that many tokens. Rows have the same bits for every number of threads and under
+        any load. Raises ModelError for a target whose layers cannot be read (docs/models.md has a table), otherwise
+        what `stream` raises.
         """
         chosen = list(self.head_layers if layers is None else layers)
         tokens, rows, top_tokens, logprobs = self._core.hidden_rows(text, chosen, top_logprobs)
@@ -534,23 +542,22 @@ class Generator:
 
     @property
     def num_layers(self) -> int:
-        """Layers of the target, without multi-token prediction layers."""
+        """Number of the target's layers, without multi-token prediction layers."""
         return self._core.num_layers
 
     @property
     def head_layers(self) -> tuple[int, int, int]:
-        """The layers of the target whose inputs a drafting head of ours reads: an early, a middle and the last one."""
+        """The target's layers whose inputs our drafting heads read: an early one, a middle one and the last."""
         last = self.num_layers - 1
         return min(2, last), max(self.num_layers // 2, min(1, last)), last
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
-        """Start a request that runs together with others, and return its handle at once; arguments and errors as for
+        """Start a request that runs together with others and return its handle at once; arguments and errors as for
         `stream`.
 
-        Any thread may submit at any time. Up to `max_sequences` requests run at once, the others wait in order of
-        arrival; each output is bit for bit the one that `stream` gives for the request alone. An error, a cancellation
-        or a slow reader of one request does not affect the others. Raises QueueFull if max_queue_size requests wait
-        already.
+        Any thread may submit at any time. Up to `max_sequences` requests run at once; the others wait in order of
+        arrival. Each output is bit for bit what `stream` gives for the request alone. An error, a cancellation or a
+        slow reader of one request does not affect the others. Raises QueueFull if max_queue_size requests wait already.
         """
         return RequestHandle(self, self.submit_native(prompt, options), options.get("json_schema"))
 
@@ -562,12 +569,12 @@ class Generator:
     def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncStream:
         """`stream` for asyncio: `async for piece in gen.astream(...)`.
 
-        Cancelling the task, leaving the iteration, and closing the iterator cancel the request.
+        Cancelling the task, leaving the iteration or closing the iterator cancels the request.
         """
         return AsyncStream(lambda: self.submit(prompt, **options))
 
     def astream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> AsyncStream:
-        """`stream_chat` for asyncio, as `astream`. (`submit_chat` has the message, too.)"""
+        """`stream_chat` for asyncio, like `astream`. (For the message, use `submit_chat`.)"""
         return AsyncStream(lambda: self.submit_chat(messages, **options))
 
     async def agenerate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
@@ -576,7 +583,7 @@ class Generator:
             return await handle.aresult()
 
     async def achat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatCompletion:
-        """`chat` for asyncio, as `agenerate`."""
+        """`chat` for asyncio, like `agenerate`."""
         with await asyncio.to_thread(self.submit_chat, messages, **options) as handle:
             return await handle.aresult()
 
@@ -584,25 +591,25 @@ class Generator:
         """Write the KV caches of the running or last request of `stream`, `generate` or `prefill` to a file, for
         `load_prefix`.
 
-        After `prefill(prompt)` that is the prompt without its last token; after the others also what followed.
-        The file is replaced in one step. It takes the bytes of the caches: for one token of a 1.5B model 28 KB, with
-        kv_type="q8_0" 15 KB, and as much for the draft. Returns the number of tokens. Raises Error if nothing was read
-        or the file cannot be written.
+        After `prefill(prompt)` this is the prompt without its last token; after the others it includes the output. The
+        file is replaced in one step. It has the size of the caches: for each token of a 1.5B model 28 KB, with
+        kv_type="q8_0" 15 KB, and in addition the draft's. Returns the number of tokens. Raises Error if nothing was
+        read or the file cannot be written.
         """
         engine = self._core
         if self._last is None:
             raise _core.Error(f"no prompt is cached that could be saved to {os.fspath(path)}; generate from one first")
-        self._last.wait(0)  # until its prompt is read
+        self._last.wait(0)  # waits until its prompt is read
         return engine.save_prefix(self._last, os.fspath(path))
 
     def load_prefix(self, path: str | os.PathLike[str]) -> int:
         """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them
         again.
 
-        Output is the same, bit for bit, as without. Ends this thread's stream. Returns the number of tokens; 0 if there
-        is no such file and, with a RuntimeWarning that says why, 0 if the file is damaged, or of another model,
-        `kv_type`, `max_sequences`, processor or version. Damage is found, malice is not: load only files that you or
-        programs that you trust have written.
+        The output is the same, bit for bit, as without the file. Ends this thread's stream. Returns the number of
+        tokens; 0 if there is no such file, and 0 with a RuntimeWarning if the file is damaged or belongs to another
+        model, `kv_type`, `max_sequences`, processor or version. Damage is detected, malice is not: load only files
+        written by you or by programs that you trust.
         """
         engine = self._core
         if not os.path.exists(path):
@@ -624,8 +631,8 @@ class Generator:
 
     @property
     def seed(self) -> int:
-        """The seed of the running or last request of `stream` or `generate`. A random one repeats the output together
-        with `verification`, unless draft lengths were "auto" and the verification not "invariant"."""
+        """The seed of the running or last request of `stream` or `generate`. Given again together with `verification`,
+        a random seed repeats the output, unless draft lengths were "auto" and the verification was not "invariant"."""
         return 0 if self._last is None else self._last.seed
 
     @property
@@ -635,15 +642,15 @@ class Generator:
 
     @property
     def drafting(self) -> str:
-        """Whether the running or last request of `stream` or `generate` uses drafts and what they gain, or why not,
-        from the costs measured so far; a sentence that starts with "on", "off" or "undecided"."""
+        """A sentence that starts with "on", "off" or "undecided": whether the running or last request of `stream` or
+        `generate` uses drafts and what they gain, or why it does not, from the costs measured so far."""
         return self.stats.drafting
 
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of the target's GGUF file: key -> int, float, bool, str or a list of these. Read on first
         use."""
-        _ = self._core  # an error if this is closed
+        _ = self._core  # raises if this is closed
         if self._metadata is None:
             self._metadata = _core.read_metadata(self._path)
         return dict(self._metadata)
@@ -655,7 +662,7 @@ class Generator:
 
     @property
     def draft_window(self) -> int:
-        """The last tokens of a text that the draft model reads at most; 0 without a draft model."""
+        """How many of a text's last tokens the draft model reads at most; 0 without a draft model."""
         return self._core.draft_window
 
     @property
@@ -669,8 +676,8 @@ class Generator:
         return self._core.n_threads
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
-        """Token ids of a prompt, starting with the model's BOS token if it uses one; a BOS that is written out at the
-        start of the text is that one, not a second.
+        """Token ids of a prompt, starting with the model's BOS token if it uses one; a BOS written at the start of the
+        text is not doubled.
 
         special: control tokens written in the text, such as "<|im_end|>", are recognised. False: they are ordinary
         text.
@@ -680,6 +687,6 @@ class Generator:
     def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
         """The text of the tokens; bytes that are not UTF-8 become U+FFFD.
 
-        special: with the names of control tokens. False: control tokens are left out.
+        special: control tokens appear by name. False: they are left out.
         """
         return self._core.detokenize(tokens, special)

@@ -1,4 +1,4 @@
-"""Requests that were submitted: handles for threads and for asyncio."""
+"""Handles of submitted requests, for threads and for asyncio."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class RequestHandle:
     """A request that runs together with others (`Generator.submit`). Any number of threads may use it.
 
     Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the
-    error that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request;
+    error that ended the request, or simply ends if the request was cancelled. Dropping the handle cancels the request;
     so does leaving it as a context manager, and Ctrl-C (KeyboardInterrupt) while it is waited for.
     """
 
     def __init__(self, generator: Generator, request: _core.RequestHandle, schema: JsonSchema | None = None) -> None:
-        self._generator = generator  # models live as long as their requests
+        self._generator = generator  # keeps the models alive as long as their requests
         self._request = request
         self._schema = schema
 
@@ -94,7 +94,7 @@ class RequestHandle:
 
     def score(self) -> Score:
         """Wait for the end of a request of `Generator.submit_score` and return its score. Raises as `result` does;
-        ValueError for a request that scores nothing."""
+        ValueError if the request has no score."""
         self.result()
         score = self._request.prompt_score()
         if score is None:
@@ -102,8 +102,8 @@ class RequestHandle:
         return score_of(*score)
 
     def cancel(self) -> None:
-        """End the request and free its place; what it has generated stays readable. Does not wait; harmless after
-        the end."""
+        """End the request and free its slot; its output so far stays readable. Does not wait; harmless after the
+        end."""
         self._request.cancel()
 
     @property
@@ -124,7 +124,7 @@ class RequestHandle:
 
     @property
     def prompt_progress(self) -> tuple[int, int]:
-        """How many tokens of the prompt are read, and of how many; those that were cached count as read."""
+        """The number of prompt tokens that are read, and of all; cached tokens count as read."""
         return self._request.prompt_progress
 
     @property
@@ -146,14 +146,14 @@ class RequestHandle:
         self.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        """As `__iter__`, without blocking the event loop."""
+        """Like `__iter__`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
         index = 0
         with _news.sent_to(lambda: loop.call_soon_threadsafe(news.set)) as number:
             self._request.watch(_news.changed, number)
             while True:
-                is_done = self.done  # before looking for pieces: none comes after it
+                is_done = self.done  # asked before the pieces: none come after it
                 while (piece := self._request.peek(index)) is not None:
                     yield Piece._make(piece)
                     index += 1
@@ -166,8 +166,8 @@ class RequestHandle:
 
 
 class AsyncStream(AsyncIterator[Piece]):
-    """Iterator over the pieces of one request for asyncio (`Generator.astream`). Closing or dropping it, and leaving
-    the iteration, cancel the request at once: an async generator would do so when the event loop runs again."""
+    """Iterator over the pieces of one request for asyncio (`Generator.astream`). Closing or dropping it, or leaving the
+    iteration, cancels the request at once; an async generator would do so only when the event loop runs again."""
 
     def __init__(self, submit: Callable[[], RequestHandle]) -> None:
         self._submit = submit
@@ -204,7 +204,7 @@ class AsyncStream(AsyncIterator[Piece]):
 
 
 class ChatHandle(RequestHandle):
-    """A handle of the answer to a conversation (`Generator.submit_chat`)."""
+    """The handle of the answer to a conversation (`Generator.submit_chat`)."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class ChatHandle(RequestHandle):
 
     @property
     def message(self) -> AssistantMessage:
-        """What has been written so far, taken apart: content, reasoning and tool calls."""
+        """The answer so far: content, reasoning and tool calls."""
         text: list[str] = []
         reason = None
         while (piece := self._request.peek(len(text))) is not None:
@@ -237,8 +237,8 @@ class ChatHandle(RequestHandle):
 
 
 class _News:
-    """Tells listeners that their requests have changed, on one thread for all of them: the threads that run models
-    never wait for Python's lock."""
+    """Tells listeners that their requests have changed. One thread does this for all, so that the threads that run
+    models never wait for Python's lock."""
 
     def __init__(self) -> None:
         self.changed = _core.News()
@@ -249,7 +249,7 @@ class _News:
 
     @contextlib.contextmanager
     def sent_to(self, listener: Callable[[], object]) -> Iterator[int]:
-        """The number to watch a request with. `listener` is called, on another thread, for every change."""
+        """Yields the number to watch a request with. `listener` is called, on another thread, for every change."""
         with self._lock:
             number = next(self._numbers)
             self._listeners[number] = listener

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub, downloaded by huggingface_hub into its cache."""
+"""Downloads models of the Hugging Face hub with huggingface_hub into its cache."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("specdec_native")
 
 _SHA256_DIGITS = 64  # in the name of a large file's blob
-_MAX_QUESTIONS = 3  # about a repository
-_MAX_WAIT_S = 300  # that a server may ask for
+_MAX_QUESTIONS = 3  # requests for a repository's description
+_MAX_WAIT_S = 300  # the longest wait that a server may ask for
 
 
 def local_model(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The path itself, or that of the downloaded file if it has the form "hf:OWNER/REPOSITORY:QUANT"."""
+    """The path itself, or the path of the downloaded file if it has the form "hf:OWNER/REPOSITORY:QUANT"."""
     return download(path) if isinstance(path, str) and path.startswith("hf:") else path
 
 
 def download_companion(name: str) -> str:
-    """`download` for draft="auto", which goes on without a draft model: it raises Error alone."""
+    """`download` for draft="auto", which can continue without a draft model: raises only Error."""
     try:
         return download(name)
     except ImportError as error:
@@ -37,12 +37,12 @@ def download_companion(name: str) -> str:
 
 
 def log_choice(sentence: str) -> None:
-    """Which draft "auto" has chosen."""
+    """Logs a sentence about what was chosen: the draft of "auto", or the placement of layers."""
     _logger.info("%s", sentence)
 
 
 def download(name: str) -> str:
-    """The path of a model's file in the cache (the first part of a split one), downloaded if it is not there."""
+    """The path of a model's file in the cache (of a split model, the first part), downloaded if necessary."""
     repository = _core.hub_repository(name)
     try:
         from huggingface_hub import constants, errors
@@ -73,9 +73,9 @@ def download(name: str) -> str:
 
 
 def _describe(repository: str) -> ModelInfo | str:
-    """What the hub says of a repository; a sentence if it cannot be reached: why.
+    """The hub's description of a repository, or, if it cannot be reached, a sentence that says why.
 
-    huggingface_hub repeats downloads, but not this question.
+    huggingface_hub retries downloads, but not this request.
     """
     import huggingface_hub as hub
     from huggingface_hub.constants import ENDPOINT
@@ -90,7 +90,7 @@ def _describe(repository: str) -> ModelInfo | str:
             if (status != 429 and status < 500) or attempt + 1 == _MAX_QUESTIONS or seconds > _MAX_WAIT_S:
                 raise
             time.sleep(seconds)
-        except Exception as error:  # the HTTP library's, which differs between versions of huggingface_hub
+        except Exception as error:  # an error of the HTTP library, which differs between versions of huggingface_hub
             if not isinstance(error, OSError) and not type(error).__module__.startswith(
                 ("httpx", "httpcore", "requests")
             ):
@@ -100,7 +100,7 @@ def _describe(repository: str) -> ModelInfo | str:
 
 
 def _cached(name: str, repository: str, reason: str) -> str:
-    """From what the cache has of the main branch. reason: why the hub was not asked."""
+    """The path of the file from the cached main branch. reason: why the hub was not asked."""
     import huggingface_hub as hub
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -124,7 +124,7 @@ def _cached_file(repository: str, file: str) -> pathlib.Path | None:
 
 
 def _check_space(name: str, info: ModelInfo, files: list[str]) -> None:
-    """huggingface_hub only warns, and about one file at a time."""
+    """Raises Error if the disk is too full: huggingface_hub only warns, and about one file at a time."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     sizes = {entry.rfilename: entry.size or 0 for entry in info.siblings or []}
@@ -142,7 +142,7 @@ def _check_space(name: str, info: ModelInfo, files: list[str]) -> None:
 
 
 def _download_file(repository: str, file: str) -> pathlib.Path:
-    """huggingface_hub checks the size only; the SHA-256 is the name of the blob."""
+    """Downloads a file and checks its SHA-256, which is the blob's name: huggingface_hub checks only the size."""
     import huggingface_hub as hub
 
     was_cached = _cached_file(repository, file) is not None

@@ -20,7 +20,7 @@ class MakesJsonSchema(Protocol):
     def json_schema(self) -> dict[str, Any]: ...
 
 
-# The schema as a JSON string or an object, or what makes one: a class of pydantic's (`model_json_schema`) or a
+# The schema as a JSON string or an object, or an object that makes one: a pydantic class (`model_json_schema`) or a
 # TypeAdapter.
 JsonSchema: TypeAlias = str | Mapping[str, Any] | type[Any] | MakesJsonSchema
 
@@ -66,7 +66,7 @@ class StreamOptions(TypedDict, total=False):
 
 
 class ChatOptions(StreamOptions, total=False):
-    """The keyword arguments of `Generator.stream_chat` and its kin."""
+    """The keyword arguments of `Generator.stream_chat` and related methods."""
 
     tools: Sequence[Tool] | None
     tool_choice: ToolChoice
@@ -94,7 +94,7 @@ def prompt_and_options(
     request: str | Sequence[int] | Request, common: StreamOptions, index: int
 ) -> tuple[str | Sequence[int], dict[str, Any]]:
     """The prompt and options of request `index` of a batch. Its own options override the common ones; a common seed is
-    that of request 0, from which those of the others are derived."""
+    the seed of request 0, and the seeds of the others are derived from it."""
     own: dict[str, Any] = {"prompt": request}
     if isinstance(request, Mapping):
         if "prompt" not in request:

@@ -1,4 +1,4 @@
-"""Progress of long calls: the caller's own function, or a bar of tqdm, in a terminal or a notebook."""
+"""Progress of long calls, shown by the caller's own function or by a tqdm bar in a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _bar(**options: Any) -> Any:
 
 
 class _StepBar:
-    """One bar, which starts again with every step."""
+    """One bar that restarts with every step."""
 
     def __init__(self) -> None:
         self._bar = _bar(
@@ -39,7 +39,7 @@ class _StepBar:
 
 @contextlib.contextmanager
 def of_load(given: bool | Callable[[str, float], object]) -> Iterator[Callable[[str, float], object] | None]:
-    """What to call with the step and the share of it that is done."""
+    """The function to call with the step and the share of it that is done."""
     if given is True:
         with contextlib.closing(_StepBar()) as bar:
             yield bar
@@ -49,7 +49,7 @@ def of_load(given: bool | Callable[[str, float], object]) -> Iterator[Callable[[
 
 @contextlib.contextmanager
 def of_prompt(given: bool | Callable[[int, int], object] | None) -> Iterator[Callable[[int, int], object] | None]:
-    """What to call with the number of tokens that are read, and of all."""
+    """The function to call with the number of tokens read and the number of all tokens."""
     if given is not True:
         yield given or None
         return
@@ -66,7 +66,7 @@ def of_prompt(given: bool | Callable[[int, int], object] | None) -> Iterator[Cal
 def of_many(
     given: bool | Callable[[int], object] | None, total: int | None
 ) -> Iterator[Callable[[int], object] | None]:
-    """What to call with the number of requests that have ended. total: of all; None: unknown."""
+    """The function to call with the number of requests that have ended. total: all requests; None: unknown."""
     if given is True:
         with contextlib.closing(_bar(total=total, unit="prompt")) as bar:
             yield bar.update

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ._options import JsonSchema
 
-FinishReason = Literal["stop", "length", "context", "tool_calls"]  # the last one: of a ChatCompletion
+FinishReason = Literal["stop", "length", "context", "tool_calls"]  # the last one: only of a ChatCompletion
 VerificationMode = Literal["token", "block", "invariant"]
 DraftOrigin = Literal["model", "suffix", "ngram", "constraint", "prediction"]
 
@@ -27,13 +27,12 @@ class Piece(
     """One token of the output.
 
     `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible
-    start of a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft
+    start of a stop string) or include text of earlier tokens. `draft_source` says what proposed the token: the draft
     model ("model"), a copy of text ("suffix", "ngram", "prediction"), or a constraint that allows no other token
     ("constraint"); None: it was sampled from the target. `logprob` is the natural log of the target's probability of
     the token, before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop
-    string), "length" (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens in the
-    place of `token`, as (token, logprob), as many as the request asked for: in descending order, of equal ones the
-    lower id first.
+    string), "length" (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens at this
+    place as (token, logprob), as many as the request asked for, most likely first; of equal ones the lower id first.
     """
 
     token: int
@@ -51,12 +50,12 @@ class Piece(
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counters and times of one request, and what became of its drafts. Times are in seconds; a pass shared with other
-    requests counts in full for each.
+    """Counters and times of one request. Times are in seconds; a pass shared with other requests counts in full for
+    each.
 
-    `tokens` is the number of pieces of the output, `accepted` how many of them are `from_draft`. Accepted drafts that
-    were cut off by a stop string count in `drafted` only. The counters of a stream that was closed early include pieces
-    that were not read.
+    `tokens` is the number of pieces of the output; `accepted` is how many of them are `from_draft`. Accepted drafts
+    that were cut off by a stop string count only in `drafted`. The counters of a stream that was closed early include
+    pieces that were not read.
     """
 
     prompt_tokens: int = 0
@@ -65,19 +64,19 @@ class Stats:
     tokens: int = 0  #: of the output
     drafted: int = 0  #: proposed by the draft and scored by the target
     accepted: int = 0  #: tokens of the output that were drafts
-    drafted_copies: int = 0  #: of `drafted`, those copied from text, not drafted by a model
+    drafted_copies: int = 0  #: those of `drafted` that were copied from text, not drafted by a model
     accepted_copies: int = 0  #: of `accepted`
-    drafted_predicted: int = 0  #: of `drafted_copies`, those copied from the request's `prediction`
+    drafted_predicted: int = 0  #: those of `drafted_copies` that were copied from the request's `prediction`
     accepted_predicted: int = 0  #: of `accepted_copies`
     draft_calls: int = 0  #: passes of the draft model
-    draft_tokens_read: int = 0  #: tokens of the text that the draft model read: a window of a long prompt, and drafts
+    draft_tokens_read: int = 0  #: tokens that the draft model read: of a long prompt its window, and drafts
     target_calls: int = 0
     draft_seconds: float = 0.0
     target_seconds: float = 0.0
     sampling_seconds: float = 0.0
-    seconds: float = 0.0  #: all cycles, the three above included
+    seconds: float = 0.0  #: all cycles, including the three times above
     #: Whether drafts are used and what they gain, or why not, from the costs measured so far: a sentence that begins
-    #: with "on", "off" or "undecided". A request of `submit` has it at its end, and "" before.
+    #: with "on", "off" or "undecided". A request of `submit` has it only at its end ("" before).
     drafting: str = ""
 
     @property
@@ -97,7 +96,7 @@ class Stats:
 @dataclass(frozen=True, slots=True)
 class Completion:
     """The whole output of a request. `finish_reason` is None for max_tokens=0 and for a failed request
-    (`generate_many`), which has an `error` and the output before it."""
+    (`generate_many`), which has an `error` and the output before the error."""
 
     text: str
     tokens: list[int] = field(repr=False)
@@ -111,19 +110,19 @@ class Completion:
 
     @property
     def parsed(self) -> Any:
-        """The output as json_schema describes it: an instance of the pydantic class, what the TypeAdapter makes, or for
-        another schema the JSON value. Raises ValueError (pydantic's ValidationError is one) for an output that is cut,
-        and if no schema was given."""
+        """The output as json_schema describes it: an instance of the pydantic class, the TypeAdapter's result, or for
+        other schemas the JSON value. Raises ValueError (pydantic's ValidationError is one) for an output that was cut
+        off, and if no schema was given."""
         return _parsed(self.text, self.schema)
 
     @property
     def ignored_keywords(self) -> list[str]:
-        """What `strict_schema=False` left to you: the places in the schema, as JSON pointers, of keywords that were not
-        enforced."""
+        """The keywords that `strict_schema=False` left to you because they were not enforced: their places in the
+        schema, as JSON pointers."""
         return [] if self.schema is None else ignored_keywords(self.schema)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON values, for logs and files; an `error` is its message."""
+        """Everything as JSON values, for logs and files; an `error` becomes its message."""
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "schema"}
         values["pieces"] = [piece._asdict() for piece in self.pieces]
         values["stats"] = asdict(self.stats)
@@ -131,16 +130,16 @@ class Completion:
         return values
 
     def to_json(self) -> str:
-        """`to_dict` as JSON, in one line."""
+        """`to_dict` as JSON on one line."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
 def ignored_keywords(
     json_schema: JsonSchema | None = None, *, structural_tag: str | Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The keywords of a schema, or of those in a structural tag, that cannot be enforced: their places, as JSON
-    pointers. A request that has one is an error, or with `strict_schema=False` leaves them to you. Raises ValueError
-    for what is no schema."""
+    """The places, as JSON pointers, of keywords that cannot be enforced in a schema or in the schemas of a structural
+    tag. In a request such a keyword is an error, or with `strict_schema=False` left to you. Raises ValueError for an
+    invalid schema."""
     return _core.ignored_keywords(json_schema=json_schema, structural_tag=structural_tag)
 
 
@@ -155,31 +154,33 @@ def _parsed(text: str, schema: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatCompletion(Completion):
-    """The answer to a conversation. `text` is what the model wrote, `message` is that taken apart. `finish_reason` is
-    "tool_calls" if the model ended it with tool calls."""
+    """The answer to a conversation. `text` is what the model wrote, `message` is the text parsed. `finish_reason` is
+    "tool_calls" if the model ended its answer with tool calls."""
 
     message: AssistantMessage
 
     @property
     def parsed(self) -> Any:
-        """The content of the message as json_schema describes it; see `Completion.parsed`. None for tool calls."""
+        """The content of the message as json_schema describes it (see `Completion.parsed`); None if there are tool
+        calls."""
         return None if self.message.tool_calls else _parsed(self.message.content or "", self.schema)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON values; the message in the form of the OpenAI API."""
+        """Everything as JSON values, with the message in the form of the OpenAI API."""
         return {**super(ChatCompletion, self).to_dict(), "message": self.message.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The tokens of a text and, for each but the first, the natural log of its probability given those before it."""
+    """The tokens of a text and, for each except the first, the natural log of its probability given the tokens before
+    it."""
 
     tokens: list[int]
     logprobs: list[float | None]  #: of tokens[i]; None for the first
     most_likely: list[int | None]  #: the most likely token in place of tokens[i]; None for the first
     top_logprobs: list[
         tuple[tuple[int, float], ...]
-    ]  #: as many of the most likely as asked for (see Piece); () for the first
+    ]  #: the most likely tokens, as many as asked for (see Piece); () for the first
 
     @property
     def total(self) -> float:
@@ -190,20 +191,20 @@ class Score:
 def score_of(
     tokens: list[int], logprobs: list[float], most_likely: list[int], top_logprobs: list[tuple[tuple[int, float], ...]]
 ) -> Score:
-    """The engine's lists have no element for the first token."""
+    """Adds the elements of the first token, which the engine's lists lack."""
     return Score(tokens, [None, *logprobs], [None, *most_likely], [(), *top_logprobs])
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenRows:
-    """What layers of the target make of the tokens of a text. A drafting head reads the row of a token to predict the
-    token after the next, with the embedding of the next."""
+    """Activations of the target's layers for the tokens of a text. A drafting head reads the row of a token and the
+    embedding of the next token to predict the token after that."""
 
     tokens: npt.NDArray[np.int32]  #: [tokens]
-    layers: tuple[int, ...]  #: whose inputs the rows are
+    layers: tuple[int, ...]  #: the layers whose inputs the rows are
     rows: npt.NDArray[np.float32] = field(repr=False)  #: [tokens, layers, width]
-    #: [tokens, top_logprobs]: the most likely next tokens after each token, in descending order; of equal ones the
-    #: lower id first.
+    #: [tokens, top_logprobs]: the most likely next tokens after each token, most likely first; of equal ones the lower
+    #: id first.
     top_tokens: npt.NDArray[np.int32] = field(repr=False)
     top_logprobs: npt.NDArray[np.float32] = field(repr=False)  #: [tokens, top_logprobs], natural logs
 

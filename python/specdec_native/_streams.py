@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class Run(Iterator[T]):
-    """Requests that one iterator reads. It ends when they have finished, when it is closed, or when its thread begins a
-    newer run on the same Generator."""
+    """An iterator over one or several requests. It ends when they have finished, when it is closed, or when its thread
+    begins a newer run on the same Generator."""
 
     _what: ClassVar[str]
 
     def __init__(self, generator: Generator) -> None:
         self._generator: Generator | None = generator  # None: ended
-        self._ended_by: str | None = None  # what ended it before its time, for the next reader
+        self._ended_by: str | None = None  # what ended it early, for the next reader
 
     def __iter__(self) -> Self:
         return self
@@ -51,14 +51,14 @@ class Run(Iterator[T]):
         return self._generator
 
     def _raise(self, error: Exception) -> NoReturn:
-        """What ended a request. The end of the iteration if this run was closed meanwhile."""
+        """Raises the error that ended a request, or ends the iteration if this run was closed meanwhile."""
         if isinstance(error, _core.Cancelled):
             self._check()
         self.close()
         raise error
 
     def supersede(self) -> None:
-        """A newer run of the same thread ends this one."""
+        """Called when a newer run of the same thread ends this one."""
         if self._generator is not None:
             self._ended_by = f"{self._what} ended by a newer one on the same Generator"
             self.close()
@@ -117,7 +117,7 @@ class Stream(Run[Piece]):
 
 
 class ChatStream(Stream):
-    """Iterator over the pieces of the answer to a conversation; a context manager, as Stream."""
+    """Iterator over the pieces of the answer to a conversation; a context manager like Stream."""
 
     def __init__(self, generator: Generator, request: _core.RequestHandle, answer: Answer) -> None:
         super().__init__(generator, request)
@@ -133,7 +133,7 @@ class ChatStream(Stream):
 
     @property
     def message(self) -> AssistantMessage:
-        """The pieces so far, taken apart: content, reasoning and tool calls. Also after the end."""
+        """The answer so far: content, reasoning and tool calls. Available also after the end."""
         return self._answer.message("".join(self._text), self._is_whole)
 
 
@@ -163,11 +163,11 @@ class EventStream(Run[Event]):
         self._requests = iter(requests)
         self._options = options
         self._news = _core.News()
-        self._events: deque[Event] = deque()  # that are ready
+        self._events: deque[Event] = deque()  # ready to be yielded
         self._running: dict[int, _Running] = {}  # by the request's index
         self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
         self._next_index = 0
-        self._num_ends = 0  # last events among those that are ready
+        self._num_ends = 0  # last events among the ready ones
 
     def _cancel(self) -> None:
         for running in self._running.values():
@@ -192,19 +192,19 @@ class EventStream(Run[Event]):
             raise
 
     def _take(self, index: int) -> None:
-        """What has arrived of a request becomes events."""
+        """Turns the new pieces of a request into events."""
         running = self._running.get(index)
         if running is None:
             return
         request = running.request
-        is_done = request.done  # before looking for pieces: none comes after it
+        is_done = request.done  # asked before the pieces: none come after it
         verification = cast(VerificationMode, request.verification)
         pieces: list[Piece] = []
         while (piece := request.peek(running.num_taken + len(pieces))) is not None:
             pieces.append(Piece._make(piece))
         running.num_taken += len(pieces)
         self._events += [Event(index, piece, None, None, request.seed, verification) for piece in pieces]
-        has_last = bool(pieces) and pieces[-1].finish_reason is not None  # it may have come since
+        has_last = bool(pieces) and pieces[-1].finish_reason is not None  # it may have come since then
         if not is_done and not has_last:
             return
         del self._running[index]
@@ -219,7 +219,7 @@ class EventStream(Run[Event]):
         self._num_ends += 1
 
     def _submit(self, generator: Generator) -> None:
-        """Keeps as many requests waiting as there are slots. Once all slots are taken it takes one request at a time,
+        """Keeps as many requests waiting as there are slots. While all slots are taken, it takes one request at a time,
         because `requests` may block."""
         while len(self._running) + self._num_ends < 2 * generator.max_sequences:
             waits = len(self._running) >= generator.max_sequences

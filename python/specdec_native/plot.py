@@ -1,7 +1,7 @@
 """Draws the results of `specdec bench --json`: `specdec bench --json | python3 -m specdec_native.plot FILE.png`.
 
-The tokens per second of each mode; with --times instead where the time of a token goes (drafts, target pass, sampling,
-rest), predicted from passes timed alone and measured, with a draft and without.
+Shows the tokens per second of each mode. With --times, shows instead where the time of a token goes (drafts, target
+pass, sampling, rest): predicted from passes timed alone, and measured, with and without a draft.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def conditions(result: dict[str, Any]) -> str:
 def fit_labels(axes: Any, labels: list[Any]) -> None:
     """Widens the axes until every label is inside."""
     renderer = axes.figure.canvas.get_renderer()
-    for _ in range(5):  # the labels keep their width, so that each step has to do less
+    for _ in range(5):  # the labels keep their width, so each step has less to do
         axes.figure.draw(renderer)
         ends = [label.get_window_extent(renderer).x1 for label in labels]
         right = axes.transData.inverted().transform((max(ends), 0.0))[0]
@@ -58,7 +58,7 @@ def draw_speeds(axes: Any, result: dict[str, Any]) -> None:
 
 
 def draw_times(axes: Any, result: dict[str, Any]) -> None:
-    """Milliseconds per output token: the time of a cycle over its tokens."""
+    """Draws milliseconds per output token: the time of a cycle divided by its tokens."""
     rows = []
     for mode in result["modes"]:
         prediction = mode["prediction"]

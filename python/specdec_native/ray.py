@@ -52,11 +52,11 @@ class GenerateText:
     max_sequences: number of rows that run at once in an actor, each with a context of n_ctx tokens.
     prefix: prefix for the names of the new columns, if the dataset already has columns with these names.
     generator: further keyword arguments of `Generator`, such as num_draft_tokens. Set n_threads to the num_cpus of
-        map_batches, because an actor does not know of others on its machine.
+        map_batches, because an actor does not know about others on its machine.
 
-    The seed of a row is its column "seed", or else is derived from sampling["seed"] (default: 0) and the row's key. Its
-    output therefore does not depend on the actor, the batch or the attempt, on processors of one kind. The exception is
-    verification "block" or "token" with num_draft_tokens="auto".
+    The seed of a row is its column "seed", or else is derived from sampling["seed"] (default: 0) and the row's key. On
+    processors of one kind, its output therefore does not depend on the actor, the batch or the attempt, except with
+    verification "block" or "token" and num_draft_tokens="auto".
 
     New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted,
     num_accepted, seconds, and error: null, or why this row has no output. A bad row does not affect the others.
@@ -127,7 +127,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _row(completion: Completion) -> tuple[Any, ...]:
-    """The values of OUTPUT_COLUMNS. Raises errors that are not the row's fault: a failed model, not enough memory."""
+    """The values of OUTPUT_COLUMNS. Raises errors that the row did not cause: a failed model, not enough memory."""
     if completion.error is not None and not isinstance(completion.error, ValueError | TypeError | ContextFull):
         raise completion.error
     if completion.error is not None:
@@ -143,6 +143,6 @@ def _column(name: str, values: Iterable[Any]) -> npt.NDArray[Any]:
     if name == "seconds":
         return np.fromiter(values, np.float64)
     cells = list(values)
-    column = np.empty(len(cells), object)  # np.array() would make a matrix of lists of one length
+    column = np.empty(len(cells), object)  # np.array() would turn lists of equal length into a matrix
     column[:] = cells
     return column
