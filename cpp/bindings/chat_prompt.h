@@ -1,4 +1,4 @@
-// A conversation as a prompt for Python, and how to take its answer apart.
+// A conversation as a prompt for Python, with the parser of its answer.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -10,7 +10,7 @@
 
 struct ChatPrompt {
   specdec::Request request;                                 // with its options
-  std::shared_ptr<const specdec::ChatOutputParser> parser;  // null: all of the answer is content
+  std::shared_ptr<const specdec::ChatOutputParser> parser;  // null: the whole answer is content
 };
 
 void register_chat_prompt(pybind11::module_& m);

@@ -32,7 +32,7 @@ std::string shown(py::handle object) {
 }
 
 bool is_a(py::handle object, const char* abstract_class) {
-  // Kept for ever: a __del__ that runs while Python ends can import nothing.
+  // Kept forever: a __del__ that runs while Python ends cannot import anything.
   static auto* const classes = new std::map<std::string, py::object>;
   py::object& type = (*classes)[abstract_class];
   if (!type) type = py::module_::import("collections.abc").attr(abstract_class);
@@ -48,7 +48,7 @@ std::optional<py::int_> whole_from(py::handle object) {
   return std::nullopt;
 }
 
-// As a number of the engine's; one that does not fit is not valid for any option.
+// Converts to a number type of the engine; a number that does not fit is not valid for any option.
 template <class Number>
 Number fitted(const std::string& name, const py::int_& whole, const std::string& requirement) {
   try {
@@ -86,7 +86,7 @@ class Reader {
   std::optional<Value> operator()(const option::Layers&) const { return whole_or_word(); }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
   std::optional<Value> operator()(const option::String&) const { return string(); }
-  // A JSON string, a mapping, or a class or a TypeAdapter of pydantic's.
+  // A JSON string, a mapping, or a pydantic class or TypeAdapter.
   std::optional<Value> operator()(const option::Schema&) const {
     if (py::isinstance<py::str>(object_)) return string();
     py::object schema = py::reinterpret_borrow<py::object>(object_);

@@ -18,7 +18,7 @@ specdec::option::Value value_from(const specdec::option::Description& option, py
 // Names an option that the table lacks.
 [[noreturn]] void throw_unknown_option(const std::string& name, std::vector<std::string> known);
 
-// Sets the options that are given, by name.
+// Sets the given options, by name.
 template <class Owner>
 void set_options(const specdec::option::Table<Owner>& table, Owner& owner, const pybind11::dict& options) {
   for (const auto& [key, object] : options) {

@@ -1,4 +1,4 @@
-// The exception classes of Python, and the one for each C++ exception.
+// Python's exception classes, and which C++ exception becomes which of them.
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -28,7 +28,7 @@ py::object made(const py::handle& type, const std::exception& e, const char* rem
   return type(text_from_bytes(std::string(e.what()) + remedy));
 }
 
-// For one of ours or a bad argument; null for any other.
+// The Python exception for one of our errors or a bad argument; null for any other exception.
 py::object known_exception_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);

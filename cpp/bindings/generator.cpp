@@ -37,7 +37,7 @@ using specdec::RequestHandle;
 // Checks signals (Ctrl-C) every 20 ms while a prompt is tokenized.
 class SignalCheck {
  public:
-  // True leaves KeyboardInterrupt, or what the handler raised, set.
+  // If it returns true, KeyboardInterrupt, or the exception of the signal's handler, is set.
   bool operator()() {
     if (this_thread_must_end()) return true;
     const auto now = Clock::now();
@@ -52,7 +52,7 @@ class SignalCheck {
   Clock::time_point last_look_ = Clock::now();
 };
 
-// Runs body() without the GIL. Ctrl-C is raised as what Python's handler made of it.
+// Runs body() without the GIL. Ctrl-C raises the exception of Python's handler.
 template <class Body>
 auto without_gil(Body body) {
   try {
@@ -86,7 +86,7 @@ class StoppedAtExit {
   StoppedAtExit(const StoppedAtExit&) = delete;
   StoppedAtExit& operator=(const StoppedAtExit&) = delete;
 
-  // Threads do not exist in a forked process: it would wait for them forever.
+  // A forked process has none of the Generator's threads and would wait for them forever.
   Generator& get() {
     if (generator_.is_in_its_process()) return generator_;
     throw specdec::Error(
@@ -94,8 +94,8 @@ class StoppedAtExit {
         "start method");
   }
 
-  // When Python ends: threads that wait for their requests do not come back, and the models stop. The thread that ends
-  // Python may still call, from exit handlers and __del__ methods.
+  // Called when Python ends: threads that wait for their requests do not return, and the models stop. The thread that
+  // ends Python may still call the Generator, from exit handlers and __del__ methods.
   static void stop_all() {
     finish_work_without_gil();
     const WithoutGil released;
@@ -119,7 +119,7 @@ class StoppedAtExit {
   Generator generator_;
 };
 
-// How far up the stack the code is that called the package: 1 for the innermost frame.
+// The number of stack frames up to the code that called the package: 1 for the innermost frame.
 int caller_level() {
   int level = 1;
   for (py::object frame = py::module_::import("sys").attr("_getframe")(0); !frame.is_none();
@@ -130,13 +130,13 @@ int caller_level() {
   return 1;
 }
 
-// Shows the caller's line. Does nothing if there is no text.
+// The warning shows the caller's line. Does nothing if the text is empty.
 void warn(const std::string& text) {
   if (!text.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), caller_level()) != 0)
     throw py::error_already_set();
 }
 
-// A str or token ids, and the options of request_options(); or a ChatPrompt, which has its options.
+// From a str or token ids and the options of request_options(), or from a ChatPrompt, which contains its options.
 specdec::Request request_from(const py::object& prompt, const Options& options) {
   if (py::isinstance<ChatPrompt>(prompt)) return prompt.cast<const ChatPrompt&>().request;
   specdec::Request request;
@@ -146,7 +146,7 @@ specdec::Request request_from(const py::object& prompt, const Options& options) 
   return request;
 }
 
-// The path that `download` returns. Its Error becomes one here; what else it raises passes through.
+// The path that `download` returns. Python's Error becomes a C++ Error; other exceptions pass through.
 std::string downloaded(const py::function& download, const std::string& name) {
   const py::gil_scoped_acquire gil;
   try {

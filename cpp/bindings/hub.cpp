@@ -1,4 +1,4 @@
-// Names of models on the Hugging Face hub. Downloads are Python's own affair (specdec_native/_hub.py).
+// Names of models on the Hugging Face hub. Python does the downloads (specdec_native/_hub.py).
 #include <pybind11/stl.h>
 
 #include "bindings/register.h"

@@ -1,4 +1,4 @@
-// What Python gets while models are loaded: how far it is, the log, and Ctrl-C.
+// Reports progress and the log to Python while models are loaded, and checks for Ctrl-C.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,17 +11,17 @@
 // Lives on the thread that loads.
 class LoadWatch {
  public:
-  // tell(step, share): called at most every 50 ms, but at the beginning and the end of each step; step is "" if only a
-  // line was logged. An exception of it, or of a signal's handler, ends the load.
+  // tell(step, share): called at most every 50 ms, and always at the beginning and the end of each step; step is "" if
+  // only a line was logged. An exception from it, or from a signal's handler, ends the load.
   explicit LoadWatch(pybind11::function tell);
   ~LoadWatch();
   LoadWatch(const LoadWatch&) = delete;
   LoadWatch& operator=(const LoadWatch&) = delete;
 
   bool operator()(const specdec::LoadProgress& at);  // without the GIL; throws nothing; false ends the load
-  void check() const;                                // with the GIL: throws what ended it
+  void check() const;                                // with the GIL: throws the exception that ended the load
 
-  // On a thread that has just logged a line: tells, if a watch lives there.
+  // Called on a thread that has just logged a line: calls tell() if that thread has a watch.
   static void logged();
 
  private:
@@ -29,7 +29,7 @@ class LoadWatch {
   bool tick(const specdec::LoadProgress& at, bool is_due);
 
   const pybind11::function tell_;
-  LoadWatch* const outer_;  // of a load that a handler of this thread interrupts
+  LoadWatch* const outer_;  // the watch of a load that a signal handler on this thread interrupted
   std::string step_;
   Clock::time_point last_;
   bool has_failed_ = false;  // Python's exception is set

@@ -1,5 +1,5 @@
 // llama.cpp's log for Python's logging. Threads that run models only add lines to a queue: they never wait for Python's
-// lock. A thread that loads models has Python take them meanwhile.
+// lock. A thread that loads models lets Python take the lines meanwhile.
 #include <pybind11/stl.h>
 
 #include <deque>
@@ -46,7 +46,7 @@ LogQueue& queue() {
   return *lines;
 }
 
-// Python's numbers.
+// Python's numbers of the levels.
 int number_of(specdec::LogLevel level) {
   switch (level) {
     case specdec::LogLevel::debug:

@@ -3,8 +3,9 @@
 #include "bindings/without_gil.h"
 #include "platform/console.h"
 
-// Python says with None which standard streams were closed when it began. Files that it opened since may have their
-// numbers, so nothing is written there; numbers that are free yet must not become those of our own files.
+// Python marks standard streams that were closed when it started with None. Files that it has opened since may have
+// their descriptors, so nothing is written to these; descriptors that are still free must not be used for our own
+// files.
 static void spare_closed_streams() {
   using specdec::StandardStream;
   const pybind11::module_ sys = pybind11::module_::import("sys");

@@ -9,8 +9,8 @@
 // Decodes UTF-8, with replacement characters for invalid bytes.
 pybind11::str text_from_bytes(const std::string& text);
 
-// The Python exception for any C++ exception: the class for one of ours, ValueError for a bad argument, MemoryError,
-// and RuntimeError with its message for any other.
+// The Python exception for any C++ exception: our class for one of our errors, ValueError for a bad argument,
+// MemoryError, and RuntimeError with the message for any other exception.
 pybind11::object exception_of(const std::exception_ptr& failure);
 
 void register_errors(pybind11::module_& m);

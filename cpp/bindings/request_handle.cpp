@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::chrono::milliseconds between_signal_checks{20};
 
-// Which watched requests have changed. The threads that run models add to it and never wait for Python; a thread of
-// Python's takes it.
+// Numbers of the watched requests that have changed. The threads that run models add to it and never wait for Python; a
+// Python thread takes the numbers.
 class News {
  public:
   void add(std::uint64_t id) {
@@ -35,7 +35,7 @@ class News {
     arrived_.notify_one();
   }
 
-  // Empty after a while without news.
+  // Returns an empty list after a while without news.
   std::vector<std::uint64_t> take() {
     std::unique_lock<std::mutex> lock(mutex_);
     arrived_.wait_for(lock, between_signal_checks, [this] { return !changed_.empty(); });
@@ -50,8 +50,8 @@ class News {
   std::set<std::uint64_t> changed_;
 };
 
-// Calls is_over() without the GIL until it is true. Ctrl-C is raised as what Python's handler made of it. progress:
-// None, or called with the numbers of tokens of the prompt that are read, and of all, when the first has changed.
+// Calls is_over() without the GIL until it is true. Ctrl-C raises the exception of Python's handler. progress: None, or
+// called with the number of prompt tokens read and the number of all prompt tokens when the first number has changed.
 template <class IsOver>
 void wait_until(const RequestHandle& request, IsOver is_over, const py::object& progress = py::none()) {
   if (!request.is_in_its_process()) throw specdec::Error("this request was submitted before the process was forked");

@@ -1,4 +1,4 @@
-// Pieces and statistics as Python's package takes them (_results.py).
+// Pieces and statistics in the form that the Python package expects (_results.py).
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -23,5 +23,5 @@ pybind11::object rows_to_python(const std::vector<specdec::Token>& tokens, std::
 pybind11::object score_to_python(const specdec::Score& score);
 
 using StatsDict = pybind11::typing::Dict<pybind11::str, pybind11::object>;
-// drafting: the sentence about drafts; empty: none yet.
+// drafting: the sentence about drafts; empty while there is none.
 StatsDict stats_to_python(const specdec::Stats& stats, const std::string& drafting);

@@ -139,7 +139,7 @@ py::array_t<double> residual_of(const Doubles& target_probs, const Doubles& draf
   return to_dense(out, vocabulary);
 }
 
-// A token of draft probability zero was not drawn from that row, so draft_probs is not what was sampled from.
+// A token with draft probability zero was not sampled from that row, so draft_probs is not the recorded proposal.
 void check_drawn(const std::vector<Token>& drafted, const std::vector<Distribution>& draft_probs) {
   for (std::size_t i = 0; i < drafted.size(); ++i) {
     if (draft_probs[i].probability(drafted[i]) > 0.0) continue;

@@ -28,7 +28,7 @@ class DraftWindow {
   // number read.
   int read_before(const Sequence& sequence, int last, int max_tokens);
 
-  // Keeps of the cache what is the beginning of a window of the first `length` tokens.
+  // Truncates the cache to `length` tokens; empties it if it begins after the beginning of the window at `length`.
   void truncate(int slot, int length);
   void clear(int slot) { model_.start_at(slot, 0); }
 
