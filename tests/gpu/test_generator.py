@@ -61,6 +61,16 @@ def test_copies_and_a_draft_on_the_device_change_nothing(
     assert outputs(gen) == plain
 
 
+def test_the_bundled_pair(device: str, target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
+    """F16 weights, which the tiny models do not have."""
+    drafted = on(device, target_path, draft_path, num_draft_tokens=4)
+    found = [
+        drafted.generate("def bfs(graph, start):", max_tokens=12, temperature=0.0, num_draft_tokens=k) for k in (0, 4)
+    ]
+    assert found[1].stats.accepted > 0
+    assert found[0].tokens == found[1].tokens
+
+
 @pytest.mark.parametrize("sequences", [2, 4])
 def test_other_requests_change_nothing(
     sequences: int, device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
