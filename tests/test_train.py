@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import gguf
 import numpy as np
@@ -174,6 +175,44 @@ def test_a_head_that_was_trained_drafts(tmp_path: pathlib.Path, capsys: pytest.C
     assert abs(start - losses[-1]) < 0.1  # goes on where it ended
     assert out.read_bytes() != first
     check_pair(out)
+
+
+@needs_torch
+def test_the_head_begins_with_the_targets_feed_forward() -> None:
+    """Only where it helps: a random one is not kept."""
+    import torch
+
+    from specdec_native.train import begin, rows
+    from specdec_native.train.head import Head
+
+    torch.manual_seed(0)
+    target = TargetWeights(TARGET)
+    with sd.Generator(TARGET, None, n_threads=1, n_ctx=512) as gen:
+        shape = shape_for(target, gen.head_layers, None)
+        reader = rows.RowReader(gen, target, shape)
+        texts = text.read_texts(gen, list(text.sources([SOURCES], [])), 6000, 0)
+        held_out = [reader.read(part) for part in texts.held_out["code"]]
+        samples = [reader.read(part) for part in texts.training[:16]]
+    head = Head(shape)
+    regression = begin.begin(head, samples, rows.scale_of(samples), target.output_norm())
+    output = torch.from_numpy(target.output(np.arange(shape.vocabulary)))
+    before = begin.start_loss(head, output, held_out)
+    weights = [parameter.detach().clone() for parameter in head.parameters()]
+    of_target = target.feed_forward(shape.layers[-1])
+    assert of_target is not None and of_target.gate.shape == (768, 256)
+    noise = np.random.default_rng(0).normal(size=of_target.down.shape).astype(np.float32)
+    random = replace(of_target, down=noise)
+    assert not begin.take_feed_forward(head, random, regression.unit, samples, held_out, output)
+    assert all(torch.equal(a, b) for a, b in zip(head.parameters(), weights, strict=True))
+    assert begin.take_feed_forward(head, of_target, regression.unit, samples, held_out, output)
+    after = begin.start_loss(head, output, held_out)
+    assert after < before - 0.3 and torch.equal(head.ffn_norm, torch.from_numpy(of_target.norm))
+
+
+def test_feed_forwards_of_another_form_are_left_alone(tmp_path: pathlib.Path) -> None:
+    for architecture, has_one in {"qwen3": True, "qwen35": True, "gpt-oss": False}.items():
+        target = TargetWeights(make(architecture).write(tmp_path / f"{architecture}.gguf"))
+        assert (target.feed_forward(1) is not None) == has_one, architecture
 
 
 @needs_torch

@@ -1,104 +1,148 @@
-"""What a head begins with: a linear prediction of the target's next row, in closed form.
+"""The initial head: a linear prediction of the target's next row in closed form, and the target's own feed-forward.
 
-The last of the rows of token n is fitted as a linear function of all rows of token n - 1 and of token n's embedding, by
-ridge regression: minutes instead of hours of training, and the target's own output reads the result. The first part is
-the head's `fc`. The second goes through its attention: queries and keys are the same random projection of the
-embedding, so that a cell attends to itself (and to others of its token), and values and output are the best factors of
-the matrix that the heads have room for.
+Ridge regression predicts the last row that the head reads of token n from all of these rows of token n - 1 and the
+embedding of token n. It needs minutes where training needs hours. The part for the rows is the head's `fc`. The part
+for the embedding goes through its attention: queries and keys are the same random projection of the embedding, so each
+cell attends to itself (and to other cells of its token), and values and output are the best low-rank factors of the
+part. The predicted row is the input of one of the target's layers, so the head's feed-forward starts as that layer's:
+its neurons with the largest contributions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from .head import Head
+from .loss import divergence
 from .rows import Sample
 from .shape import Shape
-from .target_weights import F32Array
+from .target_weights import F32Array, FeedForward
 
-FIRST = 4  #: tokens of a text that are left out: some models give them rows of another order of magnitude
-FOCUS = 1.5  #: of queries and keys: the larger, the more a cell attends to itself
-RIDGE = 3e-3  #: of the number of tokens; columns have about the size 1
-NOISE = 0.1  #: of the random weights that training begins with
+FIRST = 4  #: tokens at the start of a sequence that are left out: some models give them much larger rows
+FOCUS = 1.5  #: scale of queries and keys: the larger, the more a cell attends to itself
+RIDGE = 0.03  #: times the number of tokens; columns have a size of about 1
+NOISE = 0.1  #: scale of the random weights that training begins with
+WEIGHED = 12  #: samples that choose the neurons
 
-TOKENS_PER_FEATURE = 8  #: that the regression reads, if there is time
-
-F64Array = npt.NDArray[np.float64]
+TOKENS_PER_FEATURE = 16  #: that the regression reads if there is time
 
 
 @dataclass(slots=True)
-class Fit:
-    """The sums of the regression, in bounded memory whatever the number of tokens."""
+class Regression:
+    """Sums over the tokens read so far, so memory does not grow with them."""
 
-    row_scale: F32Array  #: [layers * width] makes the columns of rows about 1
-    inner: F64Array  #: [features, features]
-    outer: F64Array  #: [features, width]
+    row_scale: F32Array  #: [layers * width] brings the columns of rows to a size of about 1
+    width: int
     num_tokens: int = 0
+    inner: Tensor = field(init=False)  #: float64 [features, features]
+    outer: Tensor = field(init=False)  #: float64 [features, width]
 
-    @classmethod
-    def of(cls, row_scale: F32Array, width: int) -> Fit:
-        size = len(row_scale) + width
-        return cls(row_scale, np.zeros((size, size)), np.zeros((size, width)))
+    def __post_init__(self) -> None:
+        num_features = len(self.row_scale) + self.width
+        self.inner = torch.zeros(num_features, num_features, dtype=torch.float64)
+        self.outer = torch.zeros(num_features, self.width, dtype=torch.float64)
 
     @property
     def unit(self) -> float:
-        """The usual size of a column of the last row."""
-        return float(np.median(1 / self.row_scale[-self.outer.shape[1] :]))
+        """The median size of a column of the last row."""
+        return float(np.median(1 / self.row_scale[-self.width :]))
 
     def add(self, sample: Sample) -> None:
-        width = self.outer.shape[1]
         rows = sample.rows.astype(np.float32) * self.row_scale
         embeddings = sample.embeddings.astype(np.float32)
         embeddings /= np.sqrt((embeddings * embeddings).mean(1, keepdims=True) + 1e-12)
-        features = np.hstack([rows, embeddings])[FIRST:-1]
+        features = torch.from_numpy(np.hstack([rows, embeddings])[FIRST:-1])
+        wanted = torch.from_numpy(sample.rows[FIRST + 1 :, -self.width :].astype(np.float32) / self.unit)
         self.inner += features.T @ features
-        self.outer += features.T @ (sample.rows[FIRST + 1 :, -width:].astype(np.float32) / self.unit)
+        self.outer += features.T @ wanted
         self.num_tokens += len(features)
 
-    def solve(self) -> tuple[F64Array, F64Array]:
-        """[width, layers * width] of the rows, [width, width] of the embedding."""
-        ridge = RIDGE * max(1, self.num_tokens) * np.eye(len(self.inner))
-        weights = np.linalg.solve(self.inner + ridge, self.outer).T
-        return weights[:, : len(self.row_scale)], weights[:, len(self.row_scale) :]
+    def solve(self) -> Tensor:
+        """float64 [width, features]"""
+        regularised = self.inner.clone()
+        regularised.diagonal().add_(RIDGE * max(1, self.num_tokens))
+        return torch.linalg.solve(regularised, self.outer).T
 
 
 def fit_tokens(shape: Shape) -> int:
     return TOKENS_PER_FEATURE * shape.width * (len(shape.layers) + 1)
 
 
-def _tensor(array: F64Array) -> torch.Tensor:
-    return torch.from_numpy(array.astype(np.float32))
-
-
-def begin(head: Head, samples: Iterable[Sample], row_scale: F32Array, output_norm: F32Array) -> None:
+def begin(head: Head, samples: Iterable[Sample], row_scale: F32Array, output_norm: F32Array) -> Regression:
+    """Sets all weights of the head except its feed-forward, which adds little noise."""
     s, width = head.shape, head.shape.width
-    fit = Fit.of(row_scale, width)
+    regression = Regression(row_scale, width)
     for sample in samples:
-        fit.add(sample)
-    of_rows, of_embedding = fit.solve()
+        regression.add(sample)
+    solution = regression.solve()
+    of_rows, of_embedding = solution[:, : len(row_scale)], solution[:, len(row_scale) :]
     group, d = s.heads // s.kv_heads, s.head_width
     size = s.kv_heads * d
-    left, strengths, right = np.linalg.svd(of_embedding)
-    roots = np.sqrt(strengths[:size])
+    left, strengths, right = torch.linalg.svd(of_embedding)
+    roots = strengths[:size].sqrt()
     values = roots[:, None] * right[:size]
-    # Each query head of a group brings an equal share of what its values hold.
+    # Each query head of a group contributes an equal share of its values.
     shares = (left[:, :size] * roots / group).reshape(width, s.kv_heads, d)
-    outputs = np.repeat(shares, group, axis=1).reshape(width, s.heads * d)
-    keys = FOCUS * np.random.default_rng(0).normal(size=(size, width)) / np.sqrt(width)
-    queries = np.repeat(keys.reshape(s.kv_heads, d, width), group, axis=0).reshape(s.heads * d, width)
+    outputs = shares.repeat_interleave(group, 1).reshape(width, s.heads * d)
+    random = torch.Generator().manual_seed(0)
+    keys = FOCUS * torch.randn(size, width, generator=random) / width**0.5
+    queries = keys.reshape(s.kv_heads, d, width).repeat_interleave(group, 0).reshape(s.heads * d, width)
     with torch.no_grad():
         head.row_scale.copy_(torch.from_numpy(row_scale))
         head.output_norm.copy_(torch.from_numpy(output_norm))
-        head.fc.copy_(_tensor(of_rows))
+        head.fc.copy_(of_rows)
         for weight, start in ((head.attn_q, queries), (head.attn_k, keys)):
             weight.mul_(NOISE)
-            weight[:, :width] += _tensor(start)
+            weight[:, :width] += start
         head.attn_v.zero_()
-        head.attn_v[:, :width] = _tensor(values)
-        head.attn_output.copy_(_tensor(outputs))
+        head.attn_v[:, :width] = values
+        head.attn_output.copy_(outputs)
         head.ffn_down.mul_(NOISE)
+    return regression
+
+
+def start_loss(head: Head, output: Tensor, held_out: Sequence[Sample]) -> float:
+    """Mean divergence of first drafts. output: [head's vocabulary, width]"""
+    losses = []
+    with torch.no_grad():
+        for sample in held_out:
+            rows, embeddings = (torch.from_numpy(a).float()[None] for a in (sample.rows, sample.embeddings))
+            (state,) = head.steps(rows, embeddings, 1, 1)
+            tokens, probs = torch.from_numpy(sample.tokens).long(), torch.from_numpy(sample.probs)
+            losses.append(float(divergence(head.logits(state[0], output), tokens, probs)))
+    return float(np.mean(losses))
+
+
+def take_feed_forward(
+    head: Head, source: FeedForward, unit: float, samples: Iterable[Sample], held_out: Sequence[Sample], output: Tensor
+) -> bool:
+    """Copies the neurons of the source that contribute most, and keeps them if the head then predicts the held-out text
+    better: the source may have another activation function or norm. unit: of the head's rows."""
+    s = head.shape
+    gate, up, down, norm = (torch.from_numpy(a) for a in (source.gate, source.up, source.down, source.norm))
+    energy = torch.zeros(len(gate))
+    for sample in samples:
+        rows = torch.from_numpy(sample.rows[FIRST:, -s.width :].astype(np.float32))
+        normal = F.rms_norm(rows, (s.width,), norm, s.epsilon)
+        energy += (F.silu(normal @ gate.T) * (normal @ up.T)).square().mean(0)
+    largest = (energy.sqrt() * down.norm(dim=0)).argsort(descending=True)[: s.feed_forward].sort().values
+    count = len(largest)
+    before = start_loss(head, output, held_out)
+    replaced = [head.ffn_norm, head.ffn_gate, head.ffn_up, head.ffn_down]
+    kept = [parameter.detach().clone() for parameter in replaced]
+    with torch.no_grad():
+        head.ffn_norm.copy_(norm)
+        head.ffn_gate[:count] = gate[largest]
+        head.ffn_up[:count] = up[largest]
+        head.ffn_down[:, :count] = down[:, largest] / unit
+        is_better = start_loss(head, output, held_out) < before
+        if not is_better:
+            for parameter, old in zip(replaced, kept, strict=True):
+                parameter.copy_(old)
+    return is_better

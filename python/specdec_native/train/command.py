@@ -131,7 +131,7 @@ def train(options: argparse.Namespace) -> None:
     import torch
 
     from . import head_file, rows, shape, speed
-    from .begin import begin, fit_tokens
+    from .begin import WEIGHED, begin, fit_tokens, take_feed_forward
     from .head import Head
     from .target_weights import TargetWeights
     from .trainer import Trainer, endless
@@ -165,15 +165,22 @@ def train(options: argparse.Namespace) -> None:
         )
         buffer = rows.Buffer(reader, given, rows.buffer_size(chosen, buffer_bytes), options.seed)
         end = time.monotonic() + options.hours * 3600
+        all_tokens = np.arange(chosen.vocabulary) if chosen.tokens is None else chosen.tokens
+        output = target.output(all_tokens)
         if options.goes_on is None:
             samples = buffer.first(min(fit_tokens(chosen), int(options.tokens * FIT_SHARE)))
             fit_end = end - (1 - FIT_SHARE) * options.hours * 3600
-            begin(head, itertools.takewhile(lambda _: time.monotonic() < fit_end, samples), scale, target.output_norm())
+            in_time = itertools.takewhile(lambda _: time.monotonic() < fit_end, samples)
+            measured = [sample for several in held_out.values() for sample in several]
+            regression = begin(head, in_time, scale, target.output_norm())
+            feed_forward = target.feed_forward(chosen.layers[-1])
+            if feed_forward is not None:
+                weighed = measured[:WEIGHED]
+                take_feed_forward(head, feed_forward, regression.unit, weighed, measured, torch.from_numpy(output))
         else:
             head.go_on(torch.from_numpy(scale))
         costs = speed.measure(gen, texts.training[0][:64].tolist(), target.num_bytes, chosen.pass_bytes())
-        all_tokens = np.arange(chosen.vocabulary) if chosen.tokens is None else chosen.tokens
-        trainer = Trainer(head, target.output(all_tokens), held_out)
+        trainer = Trainer(head, output, held_out)
 
         def report(state: State) -> None:
             say(line_of(state, reader, costs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import gguf
@@ -14,6 +15,17 @@ from .._core import ModelError
 
 F32Array = npt.NDArray[np.float32]
 OUTPUT_NORMS = ("output_norm.weight", "token_embd_norm.weight")  # the latter: lfm2
+FEED_FORWARD_NORMS = ("ffn_norm", "post_attention_norm")  # the latter: qwen35
+
+
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    """down @ (silu(gate @ x) * (up @ x)) of the normalised x."""
+
+    gate: F32Array  #: [neurons, width]
+    up: F32Array  #: [neurons, width]
+    down: F32Array  #: [width, neurons]
+    norm: F32Array  #: [width]
 
 
 class TargetWeights:
@@ -66,6 +78,18 @@ class TargetWeights:
     def output_norm(self) -> F32Array:
         name = next((name for name in OUTPUT_NORMS if name in self._tensors), None)
         return np.ones(self.width, np.float32) if name is None else np.array(self._tensors[name].data, np.float32)
+
+    def feed_forward(self, layer: int) -> FeedForward | None:
+        """None: the layer has none of this form (experts, fused matrices, another norm)."""
+        names = [f"blk.{layer}.{name}.weight" for name in ("ffn_gate", "ffn_up", "ffn_down")]
+        norms = [f"blk.{layer}.{name}.weight" for name in FEED_FORWARD_NORMS]
+        norm = next((name for name in norms if name in self._tensors), None)
+        if norm is None or any(name not in self._tensors for name in names):
+            return None
+        gate, up, down = (self._rows(name, np.arange(int(self._tensors[name].shape[1]))) for name in names)
+        found = FeedForward(gate, up, down, np.array(self._tensors[norm].data, np.float32))
+        is_square = gate.shape == up.shape == down.T.shape and gate.shape[1] == self.width
+        return found if is_square else None
 
     def ends(self) -> list[int]:
         """Ids that end a text or a turn, and other control tokens."""

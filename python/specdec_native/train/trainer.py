@@ -29,7 +29,8 @@ EVALUATION_SHARE = 0.05  #: of the time
 
 
 def rate_of(width: int) -> float:
-    return 0.03 / math.sqrt(width)
+    """Three times the rate loses what a head begins with."""
+    return 0.01 / math.sqrt(width)
 
 
 def device_of() -> torch.device:
