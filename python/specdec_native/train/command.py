@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from .trainer import State
 
 REMEDY = 'pip install "specdec_native[train]"'
-MOST_TOKENS_PER_HOUR = 2_000_000  #: more than any machine here reads
-FIT_SHARE = 0.25  #: of time and tokens, for the beginning in closed form, at most
-WRITTEN_FIRST = 40  #: documents that are written before training, if no text is given
+MOST_TOKENS_PER_HOUR = 2_000_000  #: more than a machine can read
+FIT_SHARE = 0.25  #: of time and tokens, at most, for the closed form
+WRITTEN_FIRST = 40  #: documents that the target writes before training, if no text is given
 
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         "specdec-train",
         description="Trains a drafting head (EAGLE-3) for a target, from what the target makes of texts. The text that"
-        " a target writes with it is its own, whatever the head learned; only the speed depends on it.",
+        " a target writes with a head is the target's own, however good the head is; only the speed depends on it.",
     )
     path = pathlib.Path
     p.add_argument(
@@ -58,17 +58,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE.jsonl",
         help='conversations: lists of messages, or objects with "messages"',
     )
+    p.add_argument("--hours", type=float, default=3.0, help="training time; ends earlier without progress (default: 3)")
+    p.add_argument("--tokens", type=int, default=10**12, metavar="N", help="ends earlier, after reading N tokens")
     p.add_argument(
-        "--hours", type=float, default=3.0, help="of training; it ends earlier without progress (default: 3)"
-    )
-    p.add_argument("--tokens", type=int, default=10**12, metavar="N", help="ends earlier, after so many were read")
-    p.add_argument(
-        "--continue", dest="goes_on", type=path, metavar="DRAFTER.gguf", help="a head of this program to go on with"
+        "--continue",
+        dest="goes_on",
+        type=path,
+        metavar="DRAFTER.gguf",
+        help="a head that specdec-train made, to train further",
     )
     p.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="(default: all)")
-    p.add_argument(
-        "--memory", type=int, default=512, metavar="MB", help="for what the target made of texts (default: 512)"
-    )
+    p.add_argument("--memory", type=int, default=512, metavar="MB", help="for hidden rows of the target (default: 512)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("-o", "--output", required=True, type=path, metavar="DRAFTER.gguf")
     return p
@@ -79,7 +79,7 @@ def say(text: str) -> None:
 
 
 def texts_of(gen: Generator, options: argparse.Namespace) -> tuple[Texts, Iterator[Tokens] | None]:
-    """The second: documents that the target writes, without end."""
+    """The iterator yields documents that the target writes, without end; None if text was given."""
     given = list(sources(options.text, options.chat))
     if given:
         say(f"reading {len(given)} documents")
@@ -110,7 +110,7 @@ def describe(shape: Shape, texts: Texts, memory: int) -> str:
 
 
 def memory_of(shape: Shape, buffer_bytes: int) -> int:
-    """Weights with gradients, two moments and their average; logits and their gradients; samples; a working margin."""
+    """Weights, gradients, two moments and the average; logits and their gradients; samples; a margin."""
     weights = 4 * (5 * shape.num_weights + shape.output_size * shape.width)
     logits = 4 * LENGTH * shape.output_size * 8
     return weights + logits + 2 * buffer_bytes + (128 << 20)

@@ -1,7 +1,7 @@
-"""An EAGLE-3 head as llama.cpp computes it: one layer over the target's hidden rows, that drafts in chains.
+"""An EAGLE-3 head as llama.cpp computes it: one layer over the target's hidden rows that drafts in chains.
 
-The cell of token n reads the target's rows of token n - 1 with token n's embedding, and predicts token n + 1. In a
-chain of drafts the target's rows are missing: each further step reads what the step before made of the token before.
+The cell of token n reads the target's rows of token n - 1 and the embedding of token n, and predicts token n + 1. After
+the first draft of a chain there are no rows of the target: each step reads the previous step's state instead.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .shape import Shape
 
 
 class Head(nn.Module):
-    """Names of parameters are those of the file's tensors, with "_" for ".". Embeddings and output matrix are the
-    target's, and are not trained."""
+    """Parameters are named like the file's tensors, with "_" for ".". Embeddings and output matrix are the target's and
+    are not trained."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -31,7 +31,9 @@ class Head(nn.Module):
             return nn.Parameter(torch.ones(s.width))
 
         self.fc = nn.Parameter(torch.zeros(s.width, len(s.layers) * s.width))
-        self.register_buffer("row_scale", torch.ones(len(s.layers) * s.width))  # some columns are 1000 times others
+        self.register_buffer(
+            "row_scale", torch.ones(len(s.layers) * s.width)
+        )  # some columns are 1000 times as large as others
         self.attn_norm, self.attn_norm_2, self.ffn_norm, self.output_norm = ones(), ones(), ones(), ones()
         self.attn_q, self.attn_output = matrix(s.heads * d, 2 * s.width), matrix(s.width, s.heads * d, 0.1)
         self.attn_k, self.attn_v = matrix(s.kv_heads * d, 2 * s.width), matrix(s.kv_heads * d, 2 * s.width)
@@ -39,7 +41,7 @@ class Head(nn.Module):
         self.ffn_down = matrix(s.width, s.feed_forward, 0.1)
 
     def go_on(self, row_scale: Tensor) -> None:
-        """As it is, with columns of another scale."""
+        """Changes the scale of the columns, not the function."""
         with torch.no_grad():
             self.fc *= self.row_scale / row_scale
             self.row_scale.copy_(row_scale)
@@ -57,11 +59,11 @@ class Head(nn.Module):
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
     def steps(self, rows: Tensor, embeddings: Tensor, chains: int, count: int) -> Iterator[Tensor]:
-        """rows [B, T, layers * width] of tokens 0 to T - 1, embeddings [B, T, width] of tokens 1 to T -> the states
-        [B, T, width] of `count` steps of drafting, from which tokens 2 to T + 1 are predicted.
+        """rows [B, T, layers * width] of tokens 0 to T - 1, embeddings [B, T, width] of tokens 1 to T -> yields the
+        states [B, T, width] of `count` drafting steps, which predict tokens 2 to T + 1.
 
-        State s of a cell: its token was read as draft s of a chain that the text agrees with (0: with the target's
-        row); the first s cells have none, and zeros for it. States after the first are made for `chains` texts only.
+        Step s reads each token as draft s of a chain of accepted drafts (step 0 reads the target's rows). The first s
+        cells have no such state; theirs is meaningless. Steps after the first are computed for `chains` sequences only.
         """
         s = self.shape
         length = rows.shape[1]
@@ -83,10 +85,10 @@ class Head(nn.Module):
             group = s.heads // s.kv_heads
             keys.append(self._rotated(k, 1).repeat_interleave(group, 1))
             values.append(v.repeat_interleave(group, 1))
-            # The text's cells but the last `step`, which were drafts: each in the state that it was read in.
+            # A cell sees the text up to the start of its chain, and each draft of the chain in its own state.
             parts = [behind >= step] + [behind == step - i for i in range(1, step + 1)]
             mask = torch.cat(parts, 1)
-            mask[:step, :length] |= behind[:step] == 0  # cells without such a state: anything but nothing
+            mask[:step, :length] |= behind[:step] == 0  # softmax needs at least one key
             attended = F.scaled_dot_product_attention(
                 self._rotated(q, 1), torch.cat(keys, 2), torch.cat(values, 2), attn_mask=mask
             )

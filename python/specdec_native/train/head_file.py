@@ -21,7 +21,7 @@ IN_LAYER = (
     *("attn_norm", "attn_norm_2", "ffn_norm", "attn_q", "attn_k", "attn_v", "attn_output"),
     *("ffn_gate", "ffn_up", "ffn_down"),
 )
-MARGIN = 1 << 24  #: bytes of a file apart from its weights: the vocabulary
+MARGIN = 1 << 24  #: bytes of a file besides its weights: the vocabulary
 
 
 def file_bytes(shape: Shape) -> int:
@@ -78,7 +78,7 @@ def tensors_of(head: Head, target: TargetWeights) -> dict[str, Any]:
 
 
 def write_head(head: Head, target: TargetWeights, path: pathlib.Path) -> None:
-    """All of it or nothing: the file appears once it is complete."""
+    """The file appears when it is complete."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         writer = gguf.GGUFWriter(part, "eagle3")
@@ -99,7 +99,7 @@ def write_head(head: Head, target: TargetWeights, path: pathlib.Path) -> None:
 
 
 def read_head(path: pathlib.Path, target: TargetWeights, shape: Shape) -> Head:
-    """A head that this program wrote, to go on with. shape: of a new one for the same target."""
+    """Reads a head that write_head() wrote. shape: that of a new head for the target."""
     if not path.is_file():
         raise Error(f"there is no file {path}")
     try:

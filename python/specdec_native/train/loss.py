@@ -1,18 +1,18 @@
-"""How far a head's distribution is from the target's, of which the most likely tokens are known."""
+"""Divergence of a head's distribution from the target's, of which only the likeliest tokens are known."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-ABSENT = -1  #: in place of a token that the head's vocabulary lacks
+ABSENT = -1  #: stands for a token that is not in the head's vocabulary
 
 
 def divergence(logits: Tensor, tokens: Tensor, probs: Tensor) -> Tensor:
-    """logits [N, vocabulary] of the head, tokens and probs [N, k] of the target -> the mean cross-entropy.
+    """logits [N, vocabulary] of the head, tokens and probs [N, k] of the target -> mean cross-entropy in nats.
 
-    The target's other tokens count as one event, the rest. What the head's vocabulary lacks is left out of both: the
-    target's probabilities are those given that the token is one of the head's.
+    All tokens other than the k likeliest are one event. Tokens that are not in the head's vocabulary are excluded: the
+    target's probabilities are conditioned on the head's vocabulary.
     """
     known = tokens != ABSENT
     log_q = logits.gather(1, tokens.clamp(min=0)) - logits.logsumexp(1, keepdim=True)
@@ -24,8 +24,8 @@ def divergence(logits: Tensor, tokens: Tensor, probs: Tensor) -> Tensor:
 
 
 def agreement(logits: Tensor, tokens: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row: whether the head's most likely token is the target's, and the probability that a sampled draft is
-    accepted, at temperature 1: the sum of min(head, target) over the known tokens."""
+    """For each row: whether the head's likeliest token is the target's, and the probability that a draft sampled at
+    temperature 1 is accepted, the sum of min(head, target) over the known tokens."""
     known = tokens != ABSENT
     q = logits.softmax(1).gather(1, tokens.clamp(min=0)) * known
     return logits.argmax(1) == tokens[:, 0], torch.minimum(q, probs).sum(1)

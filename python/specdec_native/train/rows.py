@@ -1,4 +1,4 @@
-"""What the target makes of sequences: read as they are needed, kept while they are trained on, in bounded memory."""
+"""The target's hidden rows and distributions for sequences: computed when needed, kept in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from .shape import Shape
 from .target_weights import TargetWeights
 from .text import LENGTH, Tokens
 
-TOP = 24  #: likeliest tokens of each place that are trained on; the others count as one
-USES = 2  #: how often a sequence is trained on before it is dropped: reading takes longer than training
-LARGEST = 60000.0  #: that a half can hold
+TOP = 24  #: likeliest tokens at each place; training treats all others as one
+USES = 2  #: how often a sequence is trained on before it is dropped; reading it takes longer than training
+LARGEST = 60000.0  #: below the largest float16
 
 Halves = npt.NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sequence of T tokens as the head reads it."""
+    """A sequence of T tokens in the form in which the head reads it."""
 
     rows: Halves  #: [T - 1, layers * width] of tokens 0 to T - 2
     embeddings: Halves  #: [T - 1, width] of tokens 1 to T - 1
-    tokens: npt.NDArray[np.int32]  #: [T - 1, TOP] after each of the latter, as places in the head's vocabulary
+    tokens: npt.NDArray[
+        np.int32
+    ]  #: [T - 1, TOP] likeliest tokens after tokens 1 to T - 1, as indices of the head's vocabulary
     probs: npt.NDArray[np.float32]  #: [T - 1, TOP]
-    agrees: npt.NDArray[np.bool_]  #: [T - 1] whether tokens 1 to T - 1 are what the target found most likely
+    agrees: npt.NDArray[np.bool_]  #: [T - 1] whether tokens 1 to T - 1 are the target's likeliest
 
 
 def bytes_per_token(shape: Shape) -> int:
@@ -63,15 +65,15 @@ class RowReader:
 
 
 def scale_of(samples: list[Sample]) -> npt.NDArray[np.float32]:
-    """1 over the usual size of each column of the rows. The first tokens of texts are left out: some models give them
-    rows of another order of magnitude, where attention rests."""
+    """1 / root mean square of each column. Leaves out the first tokens: in some models these attention sinks have much
+    larger rows."""
     rows = np.concatenate([sample.rows[4:] for sample in samples]).astype(np.float32)
     scale: npt.NDArray[np.float32] = 1 / np.maximum(np.sqrt((rows * rows).mean(0)), 1e-4)
     return scale
 
 
 class Buffer:
-    """Samples of sequences in random order, each given USES times."""
+    """Samples in random order, each returned USES times."""
 
     def __init__(self, reader: RowReader, sequences: Iterator[Tokens], capacity: int, seed: int) -> None:
         self._reader, self._sequences = reader, sequences
@@ -80,7 +82,7 @@ class Buffer:
         self._held: list[tuple[Sample, int]] = []
 
     def first(self, num_tokens: int) -> Iterator[Sample]:
-        """Reads as many tokens; samples that fit are kept for next()."""
+        """Reads num_tokens; keeps the samples that fit for next()."""
         while num_tokens > 0:
             sample = self._reader.read(next(self._sequences))
             num_tokens -= len(sample.tokens)
@@ -89,7 +91,7 @@ class Buffer:
             yield sample
 
     def next(self) -> Sample:
-        """Reads one sequence per USES calls."""
+        """Reads a new sequence in one of USES calls on average."""
         is_due = self._random.random() * USES < 1
         if not self._held or (is_due and len(self._held) < self._capacity):
             self._held.append((self._reader.read(next(self._sequences)), 0))
@@ -104,5 +106,5 @@ class Buffer:
 
 
 def buffer_size(shape: Shape, num_bytes: int) -> int:
-    """Sequences that as many bytes hold."""
+    """How many sequences fit into num_bytes."""
     return max(4, num_bytes // (bytes_per_token(shape) * LENGTH))

@@ -1,4 +1,4 @@
-"""What a head looks like: as wide as its target, the rest from what its passes may cost beside the target's."""
+"""The dimensions of a head: as wide as its target; the rest follows from what a pass may cost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from .target_weights import TargetWeights
 
-COVERAGE = 0.995  #: of the text's tokens, that the head can draft
-FEWEST_TOKENS, MOST_TOKENS, STEP = 8192, 32768, 1024  #: of the head's own vocabulary
-COST = 0.04  #: a pass of the head's layer reads at most this share of the target's bytes
+COVERAGE = 0.995  #: share of the text's tokens that the head can draft
+FEWEST_TOKENS, MOST_TOKENS, STEP = 8192, 32768, 1024  #: tokens in the head's own vocabulary
+COST = 0.04  #: bytes that a pass of the head's layer reads, as a share of the target's; at most
 BYTES_PER_WEIGHT = 17 / 16  #: Q8_0, to which the engine rounds a head's weights
 
 
@@ -21,7 +21,7 @@ class Shape:
     heads: int
     kv_heads: int
     feed_forward: int
-    layers: tuple[int, ...]  #: of the target, whose inputs are read
+    layers: tuple[int, ...]  #: the target's layers whose inputs the head reads
     tokens: npt.NDArray[np.int64] | None  #: the target's ids of the head's vocabulary, ascending; None: all of them
     vocabulary: int  #: of the target
     context_length: int
@@ -38,7 +38,7 @@ class Shape:
 
     @property
     def layer_weights(self) -> int:
-        """Weights that a draft's pass reads, without the output matrix."""
+        """Weights that one draft reads, without the output matrix."""
         attention = 2 * self.width * (self.heads + 2 * self.kv_heads) * self.head_width + self.width**2
         return attention + 3 * self.width * self.feed_forward
 
@@ -48,7 +48,7 @@ class Shape:
         return self.layer_weights + len(self.layers) * self.width**2 + own_output
 
     def pass_bytes(self) -> float:
-        """Bytes that a draft's pass reads; the output matrix counts as its signs, since few rows are read."""
+        """Bytes that one draft reads. Of the output matrix it reads the signs, and few rows."""
         return self.layer_weights * BYTES_PER_WEIGHT + self.width * self.output_size / 8
 
 
@@ -59,8 +59,8 @@ def head_width_of(width: int) -> int:
 
 
 def vocabulary_of(counts: npt.NDArray[np.integer], needed: list[int]) -> npt.NDArray[np.int64] | None:
-    """The most frequent tokens of the text that cover it, filled up with the lowest ids: byte-level BPE numbers tokens
-    by frequency. None: more than half of all would be taken."""
+    """The most frequent tokens that cover the text, then the lowest ids, because byte-level BPE numbers tokens by
+    frequency. None, which means all tokens, if that would be more than half of them."""
     order = np.argsort(-counts, kind="stable")
     covered = np.cumsum(counts[order]) / max(1, counts.sum())
     wanted = int(np.searchsorted(covered, COVERAGE)) + 1
@@ -77,7 +77,7 @@ def vocabulary_of(counts: npt.NDArray[np.integer], needed: list[int]) -> npt.NDA
 
 
 def shape_for(target: TargetWeights, layers: tuple[int, ...], tokens: npt.NDArray[np.int64] | None) -> Shape:
-    """The feed-forward as wide as the cost allows, between the target's width and twice that."""
+    """The feed-forward is as wide as COST allows, between one and two times the target's width."""
     width = target.width
     heads = width // head_width_of(width)
     kv_heads = heads // 2 if heads % 2 == 0 else heads

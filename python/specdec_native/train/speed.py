@@ -1,4 +1,4 @@
-"""What a head gains on this machine, predicted from the times of passes and the share of drafts that are accepted."""
+"""The speed that a head gives on this machine, predicted from pass times and acceptance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEATS = 3
 @dataclass(frozen=True, slots=True)
 class Costs:
     target: list[float]  #: seconds of a pass over 1, 2, ... tokens
-    draft: float  #: of one draft
+    draft: float  #: seconds of one draft
 
     @property
     def plain(self) -> float:
@@ -23,7 +23,7 @@ class Costs:
         return 1 / self.target[0]
 
     def tokens_per_second(self, accepted: Sequence[float]) -> float:
-        """With the best number of drafts. accepted: of each draft of a chain, if those before it were."""
+        """With the best number of drafts. accepted[i]: acceptance of draft i, given that all before it were accepted."""
         best, expected, chance = self.plain, 1.0, 1.0
         for drafts, share in enumerate(accepted, 1):
             chance *= share
@@ -33,12 +33,12 @@ class Costs:
 
 
 def without_disturbance(seconds: Sequence[float]) -> list[float]:
-    """A pass takes no longer than one over more tokens: where it did, other programs ran."""
+    """A pass that took longer than one over more tokens was disturbed by other programs; takes the shorter time."""
     return list(accumulate(reversed(seconds), min))[::-1]
 
 
 def measure(gen: Generator, prompt: list[int], target_bytes: int, draft_bytes: float) -> Costs:
-    """A head's pass takes as long as its bytes, at the speed at which the target's are read."""
+    """Assumes that a head's pass reads its bytes as fast as a target's pass."""
     request = gen.submit_native(prompt, {"max_tokens": 1, "temperature": 0})
     request.wait_for_end()
     seconds = without_disturbance(gen._core.time_passes(request, DRAFTS + 1, REPEATS))

@@ -1,4 +1,4 @@
-"""The tensors of a target's file that a head shares or begins with: embeddings, output matrix, last norm, tokenizer."""
+"""The parts of a target's file that a head shares or is initialised with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FeedForward:
 
 
 class TargetWeights:
-    """Rows are decoded when they are asked for: whole matrices are as large as the model."""
+    """Decodes rows on demand, because whole matrices are as large as the model."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Documents to train on: files, folders, JSON lines and conversations, as tokens, with held-out ones apart."""
+"""Training text as tokens: files, folders, JSON lines and conversations; some documents are held out."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .._generator import Generator
 
 Tokens = npt.NDArray[np.int32]
 
-LENGTH = 256  #: tokens of a sequence
-SHORTEST = 32  #: a shorter rest of a document is left out
+LENGTH = 256  #: tokens in a sequence
+SHORTEST = 32  #: a shorter remainder of a document is dropped
 LEAST_TOKENS = 16 * LENGTH
-HELD_OUT_SHARE = 20  #: one document of so many is held out
-HELD_OUT_TOKENS = 8 * LENGTH  #: of each kind, at most
-LARGEST_FILE = 1 << 20  #: bytes that are read of a file
+HELD_OUT_SHARE = 20  #: one document in 20 is held out
+HELD_OUT_TOKENS = 8 * LENGTH  #: at most, per kind
+LARGEST_FILE = 1 << 20  #: bytes; only the beginning of a larger file is read
 CODE = frozenset(
     f".{suffix}"
     for suffix in (
@@ -36,7 +36,7 @@ CODE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document before it is read: text, or a conversation."""
+    """A document that has not been read yet: text, or a conversation."""
 
     kind: str  #: "code", "prose" or "chat"
     content: str | list[Any] | pathlib.Path
@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(slots=True)
 class Texts:
-    """Sequences of at most LENGTH tokens: those to train on in random order, and held-out ones of each kind."""
+    """Sequences of at most LENGTH tokens: training sequences in random order, and held-out ones by kind."""
 
     training: list[Tokens] = field(default_factory=list)
     held_out: dict[str, list[Tokens]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def read_text(path: pathlib.Path) -> str | None:
 
 
 def json_lines(path: pathlib.Path, key: str) -> Iterator[Any]:
-    """The values of the lines: each is the value itself, or an object that has it."""
+    """Yields one value per line: the line itself, or its member `key` if it is an object."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -95,7 +95,7 @@ def files_below(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def sources(paths: Iterable[pathlib.Path], conversations: Iterable[pathlib.Path]) -> Iterator[Source]:
-    """A binary file of a folder is left out; one that was named is an error."""
+    """Binary files in folders are skipped; a binary file given by name is an error."""
     for path in paths:
         if path.is_dir():
             yield from (Source(kind_of(file), file) for file in files_below(path))
@@ -114,7 +114,7 @@ def sources(paths: Iterable[pathlib.Path], conversations: Iterable[pathlib.Path]
 
 
 def tokens_of(gen: Generator, source: Source) -> Tokens:
-    """Without tokens: the source is binary, or no text."""
+    """Empty if the source is binary or has no text."""
     content = source.content
     if isinstance(content, list):
         text: str | None = gen.apply_chat_template(content, add_generation_prompt=False)
@@ -135,7 +135,7 @@ def is_held_out(tokens: Tokens) -> bool:
 
 
 def add(texts: Texts, kind: str, tokens: Tokens) -> None:
-    """To train on, or held out: then its middle, so that several documents are measured."""
+    """Adds a document to the training set, or its middle to the held-out set, so that this has several documents."""
     kept = texts.held_out.setdefault(kind, [])
     if is_held_out(tokens) and sum(map(len, kept)) < HELD_OUT_TOKENS:
         parts = sequences(tokens)
@@ -145,7 +145,7 @@ def add(texts: Texts, kind: str, tokens: Tokens) -> None:
 
 
 def finish(texts: Texts, documents: dict[str, list[Tokens]]) -> None:
-    """Few documents: the end of the longest of a kind is held out, and not trained on."""
+    """If no document of a kind was held out, holds out the end of the longest one."""
     for kind, several in documents.items():
         if texts.held_out.get(kind):
             continue
@@ -159,7 +159,7 @@ def finish(texts: Texts, documents: dict[str, list[Tokens]]) -> None:
 
 
 def read_texts(gen: Generator, given: Sequence[Source], most_tokens: int, seed: int) -> Texts:
-    """At most about so many tokens, of sources in random order."""
+    """Reads sources in random order until it has about most_tokens."""
     texts = Texts()
     longest: dict[str, list[Tokens]] = {}
     order = list(given)
@@ -194,8 +194,8 @@ def check_length(count: int) -> None:
 
 
 def written(gen: Generator, seed: int, at_once: int = 8) -> Iterator[Tokens]:
-    """Documents that the target writes, without end: it is asked for a conversation where it has a template, and its
-    own user's turn is the prompt; else it begins with nothing."""
+    """Documents that the target writes, without end. With a chat template it writes a user's turn and the reply,
+    without one it starts from an empty text."""
     start = user_turn(gen)
     while True:
         requests = [start] * at_once
@@ -209,7 +209,7 @@ def written(gen: Generator, seed: int, at_once: int = 8) -> Iterator[Tokens]:
 
 
 def user_turn(gen: Generator) -> list[int]:
-    """The tokens before what a user says."""
+    """The tokens of the chat template before the user's message."""
     marker = "\N{WHITE SQUARE}here\N{WHITE SQUARE}"
     try:
         before = gen.apply_chat_template([{"role": "user", "content": marker}], add_generation_prompt=False)

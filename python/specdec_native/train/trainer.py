@@ -1,4 +1,4 @@
-"""The loop: reads sequences, trains on them, measures acceptance on held-out text, and keeps an average of weights."""
+"""The training loop: trains on samples, averages the weights, and measures acceptance on held-out text."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .speed import DRAFTS
 from .target_weights import F32Array
 from .text import Tokens
 
-BATCH = 4  #: sequences of a step
-CHAINS = 1  #: of them, that are also trained as drafts after the first
+BATCH = 4  #: sequences per step
+CHAINS = 1  #: of these, trained on drafts after the first, too
 WARM_UP = 30  #: steps
-DECAY = 0.4  #: of the time, in which the rate falls to 0
-PATIENCE = 6  #: evaluations without progress
-PROGRESS = 0.002  #: of the held-out loss
-EVALUATIONS = 30  #: in the time given, at most
-EVALUATION_SHARE = 0.05  #: of the time
+DECAY = 0.4  #: share of the time at the end, in which the rate falls to 0
+PATIENCE = 6  #: evaluations without progress that end training
+PROGRESS = 0.002  #: least relative decrease of the held-out loss
+EVALUATIONS = 30  #: at most
+EVALUATION_SHARE = 0.05  #: of the time, at most
 
 
 def rate_of(width: int) -> float:
-    """Three times the rate loses what a head begins with."""
+    """Three times this rate destroys the initial weights faster than it improves them."""
     return 0.01 / math.sqrt(width)
 
 
@@ -45,7 +45,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Acceptance of the first to fourth draft of a chain, if those before it were accepted."""
+    """Acceptance of the first to fourth draft of a chain, given that all before were accepted."""
 
     greedy: list[float]
     sampled: list[float]  #: at temperature 1
@@ -65,7 +65,7 @@ class State:
 
     @property
     def greedy(self) -> list[float]:
-        """The mean of the kinds of text."""
+        """The mean over the kinds of text."""
         return [
             float(np.mean(shares)) for shares in zip(*(kind.greedy for kind in self.held_out.values()), strict=True)
         ]
@@ -73,7 +73,7 @@ class State:
 
 class Trainer:
     def __init__(self, head: Head, output: F32Array, held_out: dict[str, list[Sample]]) -> None:
-        """output: the target's rows of the head's vocabulary [vocabulary, width]."""
+        """output [vocabulary, width]: the rows of the target's output matrix for the head's vocabulary."""
         self.device = device_of()
         self.head = head.to(self.device)
         self.averaged = Head(head.shape).to(self.device)
@@ -99,7 +99,7 @@ class Trainer:
         )
 
     def _train_on(self, sample: Sample, drafts: int) -> float:
-        """Adds the gradients of a sequence. Returns the loss of the first draft."""
+        """Adds the gradients for a sequence. Returns the loss of the first draft."""
         rows, embeddings, tokens, probs = self._tensors(sample)
         losses = []
         with self._autocast():
@@ -128,8 +128,8 @@ class Trainer:
             self.state.held_out = {kind: self._acceptance(samples) for kind, samples in self._held_out.items()}
 
     def _acceptance(self, samples: Sequence[Sample]) -> Acceptance:
-        """A later draft counts where those before it would have been accepted: the head's choice was the target's, and
-        the text goes on with it."""
+        """A later draft counts only if all before it would have been accepted: each was the target's choice and is the
+        text's next token."""
         greedy, sampled, counts = np.zeros(DRAFTS), np.zeros(DRAFTS), np.zeros(DRAFTS)
         loss = 0.0
         for sample in samples:
@@ -151,8 +151,8 @@ class Trainer:
     def run(
         self, samples: Callable[[], Sample], seconds: float, done: Callable[[], float], report: Callable[[State], None]
     ) -> str:
-        """Trains until the time is over, done() is 1, or there is no more progress, and says which. report: after
-        evaluations."""
+        """Trains until the time is over, done() returns 1 or there is no more progress; returns the reason. Calls
+        report after each evaluation."""
         begin = last = time.monotonic()
         pause = seconds / EVALUATIONS
         best, since_best = self.state.held_out_loss, 0
@@ -178,7 +178,7 @@ class Trainer:
 
 
 def endless(sequences: Sequence[Tokens], seed: int) -> Iterator[Tokens]:
-    """All of them in order, then again and again in another."""
+    """Yields the sequences in order, then repeatedly in random order."""
     random = np.random.default_rng(seed)
     order = list(range(len(sequences)))
     while True:
