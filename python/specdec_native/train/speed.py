@@ -23,7 +23,7 @@ class Costs:
         return 1 / self.target[0]
 
     def tokens_per_second(self, accepted: Sequence[float]) -> float:
-        """With the best number of drafts. accepted[i]: acceptance of draft i, given that all before it were accepted."""
+        """With the best number of drafts. accepted[i]: acceptance of draft i, if all before it were accepted."""
         best, expected, chance = self.plain, 1.0, 1.0
         for drafts, share in enumerate(accepted, 1):
             chance *= share
