@@ -44,9 +44,9 @@ class Regression:
     outer: Tensor = field(init=False)  #: float64 [features, width]
 
     def __post_init__(self) -> None:
-        num_features = len(self.row_scale) + self.width
-        self.inner = torch.zeros(num_features, num_features, dtype=torch.float64)
-        self.outer = torch.zeros(num_features, self.width, dtype=torch.float64)
+        size = len(self.row_scale) + self.width
+        self.inner = torch.zeros(size, size, dtype=torch.float64)
+        self.outer = torch.zeros(size, self.width, dtype=torch.float64)
 
     @property
     def unit(self) -> float:
@@ -64,14 +64,24 @@ class Regression:
         self.num_tokens += len(features)
 
     def solve(self) -> Tensor:
-        """float64 [width, features]"""
-        regularised = self.inner.clone()
-        regularised.diagonal().add_(RIDGE * max(1, self.num_tokens))
-        return torch.linalg.solve(regularised, self.outer).T
+        """float64 [width, features]. Call it once: it overwrites the sums, which are the largest part of the memory."""
+        self.inner.diagonal().add_(RIDGE * max(1, self.num_tokens))
+        factor = torch.linalg.cholesky(self.inner)
+        self.inner = torch.empty(0)
+        return torch.cholesky_solve(self.outer, factor).T
+
+
+def num_features(shape: Shape) -> int:
+    return shape.width * (len(shape.layers) + 1)
 
 
 def fit_tokens(shape: Shape) -> int:
-    return TOKENS_PER_FEATURE * shape.width * (len(shape.layers) + 1)
+    return TOKENS_PER_FEATURE * num_features(shape)
+
+
+def fit_bytes(shape: Shape) -> int:
+    """Memory of a regression: the sums and their factor."""
+    return 2 * 8 * num_features(shape) ** 2
 
 
 def begin(head: Head, samples: Iterable[Sample], row_scale: F32Array, output_norm: F32Array) -> Regression:

@@ -20,7 +20,7 @@ from .._hub import local_model
 from .text import LEAST_TOKENS, LENGTH, Texts, Tokens, add, finish, read_texts, sources, written
 
 if TYPE_CHECKING:
-    from .rows import RowReader
+    from .rows import RowReader, Sample
     from .shape import Shape
     from .speed import Costs
     from .target_weights import TargetWeights
@@ -109,11 +109,25 @@ def describe(shape: Shape, texts: Texts, memory: int) -> str:
     )
 
 
-def memory_of(shape: Shape, buffer_bytes: int) -> int:
-    """Weights, gradients, two moments and the average; logits and their gradients; samples; a margin."""
+def memory_of(shape: Shape, buffer_bytes: int, fit_bytes: int) -> int:
+    """The regression, then weights, gradients, two moments and the average, logits and their gradients; samples; a
+    margin."""
     weights = 4 * (5 * shape.num_weights + shape.output_size * shape.width)
     logits = 4 * LENGTH * shape.output_size * 8
-    return weights + logits + 2 * buffer_bytes + (128 << 20)
+    return max(weights + logits, fit_bytes) + 2 * buffer_bytes + (128 << 20)
+
+
+def with_progress(samples: Iterator[Sample], num_tokens: int, end: float) -> Iterator[Sample]:
+    """Yields samples until the time `end`, and reports every tenth of num_tokens."""
+    read, tenths = 0, 0
+    for sample in samples:
+        yield sample
+        read += len(sample.tokens) + 1
+        if time.monotonic() >= end:
+            return
+        if 10 * read // num_tokens > tenths:
+            tenths = 10 * read // num_tokens
+            say(f"first fit: {min(read, num_tokens)} of {num_tokens} tokens read")
 
 
 def line_of(state: State, reader: RowReader, costs: Costs) -> str:
@@ -131,7 +145,7 @@ def train(options: argparse.Namespace) -> None:
     import torch
 
     from . import head_file, rows, shape, speed
-    from .begin import WEIGHED, begin, fit_tokens, take_feed_forward
+    from .begin import WEIGHED, begin, fit_bytes, fit_tokens, take_feed_forward
     from .head import Head
     from .target_weights import TargetWeights
     from .trainer import Trainer, endless
@@ -155,7 +169,7 @@ def train(options: argparse.Namespace) -> None:
         chosen = head.shape
         head_file.check_space(options.output, chosen)
         buffer_bytes = options.memory << 20
-        say(describe(chosen, texts, memory_of(chosen, buffer_bytes)))
+        say(describe(chosen, texts, memory_of(chosen, buffer_bytes, fit_bytes(chosen))))
         reader = rows.RowReader(gen, target, chosen)
         held_out = {kind: [reader.read(part) for part in parts] for kind, parts in texts.held_out.items()}
         scale = rows.scale_of([sample for samples in held_out.values() for sample in samples])
@@ -168,9 +182,9 @@ def train(options: argparse.Namespace) -> None:
         all_tokens = np.arange(chosen.vocabulary) if chosen.tokens is None else chosen.tokens
         output = target.output(all_tokens)
         if options.goes_on is None:
-            samples = buffer.first(min(fit_tokens(chosen), int(options.tokens * FIT_SHARE)))
+            num_tokens = max(1, min(fit_tokens(chosen), int(options.tokens * FIT_SHARE)))
             fit_end = end - (1 - FIT_SHARE) * options.hours * 3600
-            in_time = itertools.takewhile(lambda _: time.monotonic() < fit_end, samples)
+            in_time = with_progress(buffer.first(num_tokens), num_tokens, fit_end)
             measured = [sample for several in held_out.values() for sample in several]
             regression = begin(head, in_time, scale, target.output_norm())
             feed_forward = target.feed_forward(chosen.layers[-1])
