@@ -19,7 +19,7 @@ using Output = std::tuple<py::str, py::str, std::vector<Call>>;
 
 void register_chat_prompt(py::module_& m) {
   py::class_<ChatPrompt>(m, "ChatPrompt",
-                         "A conversation as a prompt with the options of a request: see Generator.chat().")
+                         "A conversation as a prompt, with the options of a request; made by Generator.chat().")
       .def_property_readonly(
           "tokens", [](const ChatPrompt& self) { return self.request.prompt_tokens; }, "The prompt.")
       .def(
@@ -38,6 +38,6 @@ void register_chat_prompt(py::module_& m) {
             return Output(text_from_bytes(output.content), text_from_bytes(output.reasoning_content), std::move(calls));
           },
           "text"_a, "is_partial"_a,
-          "(content, reasoning_content, [(id, name, arguments)]) of an answer, or of its beginning. Most models write "
-          "no id: \"\".");
+          "(content, reasoning_content, [(id, name, arguments)]) of an answer, or with is_partial of its "
+          "beginning. The id is \"\" if the model wrote none, as most do.");
 }

@@ -58,8 +58,8 @@ void register_chat_template(py::module_& m) {
         return parts_of(marked);
       },
       "source"_a, "messages"_a, "tools"_a, "add_generation_prompt"_a, "bos_token"_a, "eos_token"_a,
-      "The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. "
-      "RuntimeError for a template that cannot be parsed, fails or exceeds a limit.");
+      "The output of a Jinja template in parts, each with whether it comes from messages or tools. messages and tools "
+      "are JSON. RuntimeError if the template cannot be parsed, fails or exceeds a limit.");
   m.def(
       "parse_chat_outputs",
       [](const std::string& source, const std::string& messages, const std::string& tools,
@@ -82,6 +82,6 @@ void register_chat_template(py::module_& m) {
         return list;
       },
       "source"_a, "messages"_a, "tools"_a, "texts"_a,
-      "(content, reasoning_content, [(id, name, arguments)]) of answers in a template; all texts but the last are "
-      "beginnings.");
+      "(content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the "
+      "last are treated as beginnings.");
 }

@@ -84,7 +84,7 @@ void register_errors(py::module_& m) {
       add<VocabularyMismatch>(m, "VocabularyMismatch", model,
                               "Draft and target do not share a vocabulary; the message shows the first difference."),
       add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
-      add<QueueFull>(m, "QueueFull", error, "More submitted requests run and wait than max_queue_size allows."),
+      add<QueueFull>(m, "QueueFull", error, "The queue is full: max_queue_size requests are waiting already."),
       add<Cancelled>(m, "Cancelled", error, "The generation was cancelled; the Generator stays usable.")};
   py::register_exception_translator([](std::exception_ptr failure) {
     const py::object exception = known_exception_of(failure);

@@ -166,7 +166,7 @@ void register_generator(py::module_& m) {
         const specdec::ModelPair pair = specdec::find_bundled_pair(folders);
         return std::make_pair(pair.target, pair.draft);
       },
-      "folders"_a, "Paths of the bundled target and draft.");
+      "folders"_a, "The paths of the bundled target and draft, searched for in these folders.");
   m.def("derived_seed", &specdec::sampling::derived_seed, "seed"_a, "index"_a,
         "The seed of request `index` in a batch with the common seed `seed`.");
 
@@ -214,13 +214,13 @@ void register_generator(py::module_& m) {
            }),
            "tell"_a, "download"_a,
            "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 "
-           "ms; an exception of it ends the load. download(name): the path of a model of the hub; Error.")
+           "ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises Error.")
       .def_property_readonly(
           "placement", [](StoppedAtExit& self) { return self.get().placement(); },
-          "Which layers run on which devices, or \"\".")
+          "Which layers run on which devices; \"\" if none were asked for.")
       .def_property_readonly(
           "draft_choice", [](StoppedAtExit& self) { return self.get().draft_choice(); },
-          "What the draft \"auto\" chose, or \"\".")
+          "What draft=\"auto\" chose, or \"\".")
       .def(
           "submit",
           [](StoppedAtExit& self, const py::object& prompt, bool score_prompt, bool read_prompt,
@@ -232,10 +232,11 @@ void register_generator(py::module_& m) {
             return without_gil([&] { return self.get().submit(request, SignalCheck()); });
           },
           "prompt"_a, "score_prompt"_a, "read_prompt"_a,
-          "Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with "
-          "max_tokens=0.")
+          "Submits a request; any thread may call it. Takes the options of request_options(). read_prompt: read the "
+          "prompt even if max_tokens is 0.")
       .def(
-          "close", [](StoppedAtExit& self) { without_gil([&] { self.get().close(); }); }, "Ends all requests for good.")
+          "close", [](StoppedAtExit& self) { without_gil([&] { self.get().close(); }); },
+          "Ends all requests; no more can be submitted.")
       .def(
           "set_remembers_outputs",
           [](StoppedAtExit& self, bool remembers) {
@@ -247,13 +248,13 @@ void register_generator(py::module_& m) {
           [](StoppedAtExit& self, const std::optional<std::shared_ptr<RequestHandle>>& request) {
             return without_gil([&] { return self.get().drafting(request ? request->get() : nullptr); });
           },
-          "request"_a, "Whether a request, or one that is still to come (None), uses drafts, and if not why.")
+          "request"_a, "Whether a request (None: a future one) uses drafts, and if not, why.")
       .def(
           "save_prefix",
           [](StoppedAtExit& self, const RequestHandle& request, const std::string& path) {
             return without_gil([&] { return self.get().save_prefix(request, path); });
           },
-          "request"_a, "path"_a, "Writes what is cached of a request; returns its number of tokens.")
+          "request"_a, "path"_a, "Writes the cached part of a request to a file; returns its number of tokens.")
       .def(
           "load_prefix",
           [](StoppedAtExit& self, const std::string& path) {
@@ -264,7 +265,8 @@ void register_generator(py::module_& m) {
             }
           },
           "path"_a,
-          "Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.")
+          "Fills the caches of a free slot from a file; returns (number of tokens, \"\"), or (0, why the file is "
+          "unusable).")
       .def(
           "embed",
           [](StoppedAtExit& self, const py::object& text) {
@@ -272,7 +274,7 @@ void register_generator(py::module_& m) {
             const std::vector<float> row = without_gil([&] { return self.get().embed(tokens); });
             return py::array_t<float>(static_cast<py::ssize_t>(row.size()), row.data());
           },
-          "text"_a, "The embedding of a str or token ids, of length 1.")
+          "text"_a, "The embedding of a str or token ids, normalized to length 1.")
       .def(
           "hidden_rows",
           [](StoppedAtExit& self, const py::object& text, const std::vector<int>& layers, int num_top) {
@@ -290,7 +292,8 @@ void register_generator(py::module_& m) {
             return without_gil([&] { return self.get().time_passes(after, max_tokens, repeats, {}).target; });
           },
           "after"_a, "max_tokens"_a, "repeats"_a,
-          "Seconds of passes of the target over 1 to max_tokens tokens, after a request that has ended.")
+          "Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that has "
+          "ended.")
       .def_property_readonly("num_layers", [](StoppedAtExit& self) { return self.get().num_layers(); })
       .def_property_readonly(
           "pooling", [](StoppedAtExit& self) { return specdec::name(self.get().pooling()); },
@@ -313,7 +316,7 @@ void register_generator(py::module_& m) {
           "tokens"_a, "special"_a)
       .def_property_readonly(
           "has_chat_template", [](StoppedAtExit& self) { return self.get().chat().has_template(); },
-          "Whether the target has a template of conversations.")
+          "Whether the target has a chat template.")
       .def(
           "chat_prompt",
           [](StoppedAtExit& self, std::string messages, std::string tools, bool add_generation_prompt,
@@ -324,7 +327,7 @@ void register_generator(py::module_& m) {
             return self.get().chat().prompt(conversation).text;
           },
           "messages"_a, "tools"_a, "add_generation_prompt"_a, "continues_answer"_a,
-          "A conversation in the target's chat template. messages and tools are JSON; tools may be null. "
+          "A conversation rendered in the target's chat template. messages and tools are JSON; tools may be null. "
           "continues_answer: the last message is the beginning of the answer.")
       .def(
           "chat",
@@ -345,9 +348,9 @@ void register_generator(py::module_& m) {
             });
           },
           "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a, "continues_answer"_a,
-          "chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are "
-          "ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more "
-          "than one may be.")
+          "The same as chat_prompt(), as a prompt for submit(), with its options. Control tokens written in messages "
+          "and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; "
+          "is_parallel: more than one may be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })
       .def_property_readonly("draft_window", [](StoppedAtExit& self) { return self.get().draft_window(); })
       .def_property_readonly("n_ctx", [](StoppedAtExit& self) { return self.get().n_ctx(); })

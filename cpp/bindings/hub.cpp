@@ -18,7 +18,7 @@ void register_hub(py::module_& m) {
         return specdec::choose_model_files(specdec::parse_hub_name(name), paths);
       },
       "name"_a, "paths"_a,
-      "The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.");
+      "The files of the named model among a repository's paths; all parts of a split model. ModelError.");
   m.def(
       "companion_of",
       [](const std::string& target) {

@@ -74,5 +74,6 @@ void register_log(py::module_& m) {
         for (const Line& line : queue().take()) lines.emplace_back(number_of(line.level), text_from_bytes(line.text));
         return lines;
       },
-      "The (level, line) logged since the last call, oldest first; levels are those of logging. The latest 10,000.");
+      "The (level, line) pairs logged since the last call, oldest first, at most the latest 10,000. Levels as in "
+      "logging.");
 }

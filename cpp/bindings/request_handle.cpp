@@ -98,32 +98,31 @@ void register_request_handle(py::module_& m) {
             wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }, progress);
           },
           "progress"_a = py::none(),
-          "Waits for the end of the request. progress: called with the number of tokens of the prompt that are read, "
-          "and "
-          "of all, when it has changed.")
+          "Waits for the end of the request. progress: called with the number of prompt tokens read and their total, "
+          "when the first changes.")
       .def(
           "peek", [](const RequestHandle& self, std::size_t index) { return piece_to_python(self.piece(index)); },
-          "index"_a, "As wait(), but None if the piece is not there yet.")
-      .def("cancel", &RequestHandle::cancel, "Asks for the end of the request.")
+          "index"_a, "Like wait(), but returns None if the piece does not exist yet.")
+      .def("cancel", &RequestHandle::cancel, "Asks the request to end, without waiting for it.")
       .def(
           "watch",
           [](RequestHandle& self, const std::shared_ptr<News>& news, std::uint64_t number) {
             self.set_listener([news, number] { news->add(number); });
           },
-          "news"_a, "number"_a, "news.take() tells `number` after every new piece and at the end.")
+          "news"_a, "number"_a, "After every new piece and at the end, news.take() returns `number`.")
       .def_property_readonly("done", &RequestHandle::is_done)
       .def_property_readonly(
           "error",
           [](const RequestHandle& self) { return self.error() ? exception_of(self.error()) : py::object(py::none()); },
-          "What ended the request early; None: nothing so far.")
+          "The exception that ended the request early, or None.")
       .def(
           "prompt_score",
           [](const RequestHandle& self) {
             const std::shared_ptr<const specdec::Score> score = self.prompt_score();
             return score ? py::object(score_to_python(*score)) : py::object(py::none());
           },
-          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from "
-          "the first piece or the end on; None before, or if not asked for.")
+          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt; all but tokens have an entry per token of "
+          "tokens[1:]. None before the first piece or the end, and if no score was asked for.")
       .def("stats", [](const RequestHandle& self) { return stats_to_python(self.stats(), self.drafting()); })
       .def_property_readonly(
           "prompt_progress",
@@ -131,7 +130,7 @@ void register_request_handle(py::module_& m) {
             const specdec::PromptProgress progress = self.prompt_progress();
             return std::make_pair(progress.read, progress.all);
           },
-          "How many tokens of the prompt are read, and of how many.")
+          "(prompt tokens read so far, all prompt tokens).")
       .def_property_readonly("seed", &RequestHandle::seed)
       .def_property_readonly("verification",
                              [](const RequestHandle& self) { return specdec::name(self.verification()); });

@@ -33,7 +33,7 @@ BoundedFolder::BoundedFolder(std::string folder, std::uint64_t most_bytes, std::
     : folder_(std::move(folder)), extension_(std::move(extension)), most_bytes_(most_bytes) {
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error) throw Error(folder_ + ": cannot be made a folder: " + error.message());
+  if (error) throw Error(folder_ + ": cannot be created as a folder: " + error.message());
   for (const File& file : files_with(true)) {
     if (fs::file_time_type::clock::now() - file.used > abandoned_after) fs::remove(file.path, error);
   }

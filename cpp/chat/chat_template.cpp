@@ -29,7 +29,7 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
       if (message.is_object() && message.contains(field) && message.at(field).is_string())
         return message.at(field).get<std::string>();
       throw std::invalid_argument(std::string("a message has no \"") + field +
-                                  "\" that is a string; llama.cpp's built-in templates know no other messages");
+                                  "\" that is a string; llama.cpp's built-in templates need it");
     };
     messages.push_back({text("role"), text("content")});
   }
@@ -41,7 +41,7 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
 MarkedText built_in(const std::string& name, const Conversation& conversation) {
   if (!json_argument("tools", conversation.tools).empty()) {
     throw std::invalid_argument("the built-in template \"" + name +
-                                "\" knows no tools; give the text of a Jinja template");
+                                "\" does not support tools; give the text of a Jinja template");
   }
   const std::vector<ChatMessage> messages = messages_of(conversation);
   std::vector<llama_chat_message> views;
@@ -138,12 +138,12 @@ std::string with_end_mark(const std::string& messages) {
   const auto fail = [](const char* problem) {
     throw std::invalid_argument(std::string("an answer can be continued only if the last message is ") + problem);
   };
-  if (!list.is_array() || list.empty()) fail("one of the assistant");
+  if (!list.is_array() || list.empty()) fail("the assistant's");
   common_json& last = list[list.size() - 1];
   const auto has = [&](const char* field) {
     return last.contains(field) && last.at(field).is_string() && !last.at(field).get<std::string>().empty();
   };
-  if (!last.is_object() || !last.contains("role") || last.at("role") != "assistant") fail("one of the assistant");
+  if (!last.is_object() || !last.contains("role") || last.at("role") != "assistant") fail("the assistant's");
   if (last.contains("tool_calls") && !last.at("tool_calls").empty()) fail("one without tool calls");
   if (last.contains("content") && !last.at("content").is_string() && !last.at("content").is_null()) fail("one text");
   const char* const field = !has("content") && has("reasoning_content") ? "reasoning_content" : "content";
@@ -208,7 +208,7 @@ MarkedText ChatTemplate::render(const Conversation& conversation, const ChatText
   MarkedText prompt = render_whole(marked, model);
   const std::size_t end = prompt.text.rfind(end_mark);
   if (end == std::string::npos) {
-    throw std::invalid_argument("the answer cannot be continued: the chat template does not write the end of it");
+    throw std::invalid_argument("the answer cannot be continued: the chat template does not write its end");
   }
   prompt.text.resize(end);
   while (!prompt.input.empty() && prompt.input.back().first >= end) prompt.input.pop_back();

@@ -16,7 +16,7 @@ struct Flags {
 
 constexpr Flags table[] = {
     // Conversations
-    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` leads a conversation",
+    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` holds a conversation",
      "specdec chat"},
     {"-no-cnv --no-conversation", "`specdec generate` continues a prompt without a chat template", "specdec generate"},
     {"-st --single-turn", "`specdec chat` has this option"},
@@ -39,7 +39,7 @@ constexpr Flags table[] = {
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},
     {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},
     {"--prompt-cache-all --prompt-cache-ro", "--prompt-cache keeps the prompt, and writes only what it lacks"},
-    {"--simple-io", "what is piped is read without editing", everywhere},
+    {"--simple-io", "piped input is read without editing", everywhere},
     // Drafts
     {"--draft", "-md takes the draft model"},
     {"--draft-n", "-k sets the number of drafts, -md the draft model"},
@@ -50,12 +50,12 @@ constexpr Flags table[] = {
      "--spec-ngram-simple-size-n --spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n "
      "--spec-ngram-size-m --spec-ngram-min-hits -lcs --lookup-cache-static -lcd --lookup-cache-dynamic",
      "-md takes a draft model, \"suffix\" or \"ngram\""},
-    {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
+    {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c applies to both models"},
     // Models and memory
-    {"-ctk --cache-type-k -ctv --cache-type-v", "--kv-type is for keys and values of both models", nullptr,
+    {"-ctk --cache-type-k -ctv --cache-type-v", "--kv-type sets the type of keys and values in both models", nullptr,
      "--kv-type"},
     {"-ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft --spec-draft-type-v",
-     "--kv-type is for keys and values of both models"},
+     "--kv-type sets the type of keys and values in both models"},
     {"-fa --flash-attn", "attention is always fused", everywhere},
     {"--mlock -lm --load-mode -lzm --lazy-mode", "weights are mapped; --no-mmap reads them into memory"},
     {"--mmap", "weights are mapped unless --no-mmap is given", everywhere},
@@ -93,7 +93,7 @@ constexpr Flags table[] = {
      "a prompt reuses what any slot holds of its beginning"},
     {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot",
      "each of the -np requests has a context of -c tokens"},
-    {"--ssl-key-file --ssl-cert-file", "there is no TLS; put a reverse proxy before `specdec serve`"},
+    {"--ssl-key-file --ssl-cert-file", "there is no TLS; put a reverse proxy in front of `specdec serve`"},
     {"--cors-methods --cors-headers --cors-credentials --no-cors-credentials",
      "`specdec serve --cors` names origins; the rest is fixed"},
     {"--path --api-prefix --ui-config --webui-config --ui-config-file --webui-config-file --ui-mcp-proxy "
@@ -105,13 +105,13 @@ constexpr Flags table[] = {
      "--models-autoload --no-models-autoload --prefill-assistant --no-prefill-assistant",
      "`specdec serve` has this option"},
     {"--no-slots", "`specdec serve` always has /slots; --api-key keeps others out"},
-    {"--embedding --embeddings", "`specdec serve` has /v1/embeddings, always"},
+    {"--embedding --embeddings", "`specdec serve` always has /v1/embeddings"},
     {"--rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
-     "models rank no texts; embeddings are pooled as the file says, and the text before the cursor comes first"},
+     "reranking is not supported; embeddings are pooled as the file says, and the text before the cursor comes first"},
     {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
      "-mmdev --mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
      "models read text only"},
-    {"--models-preset --tags", "a server has one model, -m or -hf, or those of a folder, --models-dir"},
+    {"--models-preset --tags", "a server serves one model (-m, -hf) or those of a folder (--models-dir)"},
     {"--sleep-idle-seconds --reuse-port --lora-init-without-apply --log-prompts-dir",
      "`specdec serve --help-all` lists what can be set"},
     // Threads and passes
@@ -133,12 +133,12 @@ constexpr Flags table[] = {
     {"--no-escape", "-p is used as it is unless -e is given", everywhere},
     {"--display-prompt", "the prompt is shown unless --no-display-prompt is given"},
     {"-sp --special", "control tokens have no text; --json shows their ids"},
-    {"--perf", "the statistics have the times", everywhere},
-    {"-ptc --print-token-count --verbose-prompt", "the statistics have the numbers of tokens"},
+    {"--perf", "the statistics show the times", everywhere},
+    {"-ptc --print-token-count --verbose-prompt", "the statistics show the numbers of tokens"},
     {"--no-perf", "--no-stats leaves the statistics out"},
     {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-jsonl --no-log-jsonl --log-colors "
      "--log-prefix --no-log-prefix --log-timestamps --no-log-timestamps",
-     "nothing is logged; --json has all there is to know about a text"},
+     "nothing is logged; --json reports everything about an output"},
     {"--log-disable", "nothing is logged", everywhere},
     {"-e --escape --json --no-stats -np --parallel", "`specdec generate` has this option"},
     {"--completion-bash --usage", "--help lists the options"},

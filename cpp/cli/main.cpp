@@ -42,10 +42,10 @@ struct Foreign {
   const char* instead;
 };
 constexpr Foreign foreign[] = {
-    {" run chat-cli cli llama-cli ", "`specdec chat FILE.gguf`, or `specdec chat OWNER/REPO`, has a conversation"},
+    {" run chat-cli cli llama-cli ", "`specdec chat FILE.gguf`, or `specdec chat OWNER/REPO`, starts a conversation"},
     {" pull download get ", "`specdec models pull OWNER/REPO` downloads a model"},
-    {" list ls ps ", "`specdec models list` lists the models that were downloaded"},
-    {" rm delete remove ", "`specdec models rm NAME` removes a model that was downloaded"},
+    {" list ls ps ", "`specdec models list` lists downloaded models"},
+    {" rm delete remove ", "`specdec models rm NAME` removes a downloaded model"},
     {" show inspect ", "`specdec info FILE.gguf` shows what is in a model's file"},
     {" server start llama-server ", "`specdec serve -m FILE.gguf` serves models over HTTP"},
     {" complete completion prompt ", "`specdec generate -p TEXT` continues a text"},

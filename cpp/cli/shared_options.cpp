@@ -101,19 +101,19 @@ Group model_group(GeneratorOptions& options) {
   const std::vector<Option> from_hub = {
       {{"-hf", "-hfr", "--hf-repo"},
        "OWNER/REPO[:QUANT]",
-       "target model of the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT "
+       "target model from the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT "
        "(default QUANT: Q4_K_M). HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are respected",
        [&options](const std::string& name) { options.target = hub_name(name).text(); }},
       {{"-hfd", "-hfrd", "--hf-repo-draft"},
        "OWNER/REPO[:QUANT]",
-       "draft model of the hub; the same as -md hf:...",
+       "draft model from the hub; the same as -md hf:...",
        [&options](const std::string& name) { options.draft = DraftModel{hub_name(name).text()}; }}};
   group.options.push_back(
-      {{"-cmoe", "--cpu-moe"}, "", "experts of all layers stay on the CPU", [&options](const std::string&) {
+      {{"-cmoe", "--cpu-moe"}, "", "keep the experts of all layers on the CPU", [&options](const std::string&) {
          options.n_cpu_moe = 100000;
        }});
   group.options.push_back(
-      {{"--list-devices"}, "", "show the GPUs that --device may name, and end", [](const std::string&) {
+      {{"--list-devices"}, "", "list the GPUs that --device can name, and exit", [](const std::string&) {
          write(device_list());
          throw Answered();
        }});
@@ -169,7 +169,7 @@ Option parallel_option(GeneratorOptions& options, const std::string& help) {
 Option color_option(std::string& mode) {
   Option option =
       choice({"-co", "--color"}, {"on", "off", "auto", "always", "never"}, mode,
-             "show accepted drafts in green, copies of text in cyan; auto: on a terminal; alone it means on");
+             "show accepted drafts in green, copies of text in cyan; auto: on a terminal; without a value: on");
   option.flags.placeholder = "on|off|auto";
   option.set = [&mode](const option::Value& value) {
     const auto& text = std::get<std::string>(value);

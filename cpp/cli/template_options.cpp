@@ -51,7 +51,7 @@ Option template_variables_option(std::string& variables) {
   };
   return {{"--chat-template-kwargs"},
           "JSON",
-          R"(what the chat template gets besides the messages, as {"enable_thinking": false})",
+          R"(variables for the chat template, such as {"enable_thinking": false})",
           set};
 }
 

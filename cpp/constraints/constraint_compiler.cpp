@@ -22,7 +22,7 @@ class GrammarConstraint final : public sampling::Constraint {
   GrammarConstraint(const xgrammar::CompiledGrammar& grammar, int vocabulary_size, const std::string& prefix)
       : matcher_(grammar), vocabulary_size_(vocabulary_size) {
     if (!prefix.empty() && !matcher_.AcceptString(prefix))
-      throw ArgumentError("grammar", "does not begin with what the prompt ends with");
+      throw ArgumentError("grammar", "does not match the end of the prompt");
   }
 
   int vocabulary_size() const override { return vocabulary_size_; }
@@ -96,9 +96,8 @@ void check_patterns(const std::string& name, const std::vector<std::string>& pat
   for (const std::string& pattern : patterns) {
     if (is_automaton(parsed_schema(pattern))) continue;
     throw ArgumentError(name,
-                        "cannot be used: it has a pattern that needs characters that JSON escapes, has some beyond "
-                        "ASCII, or counts above 128, "
-                        "which is not supported: " +
+                        "cannot be used: a pattern with characters that JSON escapes, with characters beyond ASCII, or "
+                        "with counts above 128 is not supported: " +
                             pattern);
   }
 }

@@ -172,7 +172,7 @@ class Checker {
   Json checked(const Json& schema, const std::string& pointer, int depth) {
     if (depth > max_constraint_depth)
       fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
-    if (++num_schemas_ > max_schemas) fail(pointer, "is one of more than " + std::to_string(max_schemas) + " schemas");
+    if (++num_schemas_ > max_schemas) fail(pointer, "exceeds the limit of " + std::to_string(max_schemas) + " schemas");
     if (schema.is_boolean()) {
       if (!schema.get<bool>()) fail(pointer, "is false, which no value satisfies");
       return schema;
@@ -449,7 +449,7 @@ class Checker {
       return schema.at(name).get<std::uint64_t>();
     };
     const std::uint64_t least = count("minProperties", 0), most = count("maxProperties", properties.size());
-    if (least > properties.size() || most < required.size()) fail(place, "leaves no number of properties");
+    if (least > properties.size() || most < required.size()) fail(place, "allows no number of properties");
     if (optional.size() > 16) return unsupported(place, " with so many properties that are not required");
     Json choices = Json::array();
     for (std::uint32_t set = 0; set < 1u << optional.size(); ++set) {

@@ -40,9 +40,9 @@ class Checker {
   void check(Json& format, const std::string& pointer, std::int64_t times, int depth) {
     if (depth > max_constraint_depth)
       fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
-    if (++num_formats_ > max_formats) fail(pointer, "is one of more than " + std::to_string(max_formats) + " formats");
+    if (++num_formats_ > max_formats) fail(pointer, "exceeds the limit of " + std::to_string(max_formats) + " formats");
     if (!format.is_object() || !format.contains("type") || !format.at("type").is_string())
-      fail(pointer, R"(is no format: it must be an object with a type, such as {"type": "any_text"})");
+      fail(pointer, R"(is not a format: it must be an object with a type, such as {"type": "any_text"})");
     const std::string type = format.at("type");
     if (type == "repeat") times *= count(format, pointer);
     num_places_ += times;

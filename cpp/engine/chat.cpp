@@ -37,12 +37,13 @@ std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation&
                                                              Request& request) const {
   if (request.grammar || request.regex) {  // then all text is the content that was asked for
     if (tool_use.is_required)
-      throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
+      throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give only one of them");
     return nullptr;
   }
   tool_use.json = json_calls_;
   if (request.structural_tag && tool_use.is_required)
-    throw std::invalid_argument("tool_choice requires a call, but the text has a structural tag; give one of both");
+    throw std::invalid_argument(
+        "tool_choice requires a call, but the text has a structural tag; give only one of them");
   const bool has_format = request.json_schema.has_value();
   std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, texts_);
   if (has_format && !tool_use.is_required && !may_call_instead(conversation, tool_use, request)) return nullptr;

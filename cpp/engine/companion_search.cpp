@@ -68,7 +68,7 @@ bool makes_embeddings(const GgufFile& model) {
 }  // namespace
 
 std::string objection_to(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target, bool can_be_head) {
-  if (makes_embeddings(draft.front())) return "it makes embeddings";
+  if (makes_embeddings(draft.front())) return "it is an embedding model";
   if (head_file(draft).kind != HeadKind::none) {
     if (!can_be_head) return "it is a drafting head";
     try {

@@ -29,7 +29,7 @@ void ExecutorQueue::submit(std::shared_ptr<RequestHandle> handle) {
     if (is_closed_) std::rethrow_exception(closing_error_);
     if (num_unfinished_ >= max_unfinished_) {
       throw QueueFull(std::to_string(num_unfinished_) +
-                      " requests run or wait already; try again when some have ended");
+                      " requests are running or waiting already; try again when some have ended");
     }
     waiting_.submitted.push_back(std::move(handle));
     ++num_unfinished_;

@@ -75,9 +75,10 @@ std::shared_ptr<RequestHandle> Generator::submit(const Request& request, const C
 
 std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, const CancelCheck& cancelled) {
   if (!makes_text()) {
-    throw std::invalid_argument(options_.target + " is an embedding model (" + models_.target_model().architecture() +
-                                "), which makes no text: ask for embeddings (Python: embed(); server: /v1/embeddings, "
-                                "/api/embed), or use another model");
+    throw std::invalid_argument(
+        options_.target + " is an embedding model (" + models_.target_model().architecture() +
+        "), which generates no text: ask for embeddings (Python: embed(); server: /v1/embeddings, "
+        "/api/embed), or use another model");
   }
   request.validate();
   if (request.slot) check_range("slot", *request.slot, whole_numbers(0, max_sequences() - 1));
@@ -113,7 +114,7 @@ std::string Generator::note_of(const Request& request) const {
   const std::string bos = vocabulary.piece(vocabulary.bos(), true);
   if (bos.empty() || request.prompt.compare(0, bos.size(), bos) != 0) return "";
   return "the prompt begins with the BOS token " + printable(bos) +
-         ", which this model's tokenizer adds by itself: it is there once, not twice";
+         ", which this model's tokenizer also adds; only one is used";
 }
 
 DraftingState Generator::drafting_state(const ScheduledRequest* request) const {
@@ -149,9 +150,9 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
   check_range("repeats", repeats, whole_numbers(1, 1000));
   PassTimes times;
   const auto measure = [&] {
-    if (!scheduler_.is_idle()) throw Error("passes are timed while no request runs");
+    if (!scheduler_.is_idle()) throw Error("cannot time passes while a request is running");
     const ScheduledRequest& request = *after.request();
-    if (!scheduler_.is_cached(request)) throw std::logic_error("passes are timed after a request that is still cached");
+    if (!scheduler_.is_cached(request)) throw std::logic_error("cannot time passes: the request is no longer cached");
     const Sequence& s = request.sequence();
     for (int n = 1; n <= max_tokens; ++n)
       times.target.push_back(time_pass(models_.target(), s.slot, s.tokens, n, n, repeats));
@@ -233,8 +234,7 @@ int Generator::save_prefix(const RequestHandle& request, const std::string& path
 }
 
 int Generator::write_prefix(PrefixFile prefix, const std::string& path) const {
-  if (prefix.tokens.empty())
-    throw Error("no prompt is cached that could be saved to " + path + "; generate from one first");
+  if (prefix.tokens.empty()) throw Error("there is no cached prompt to save to " + path + "; generate first");
   prefix.target_key = cache_key(options_.target);
   if (prefix.num_draft_tokens > 0) prefix.draft_key = draft_key();
   write_prefix_file(path, prefix);
@@ -272,7 +272,7 @@ int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
   if (slot) check_range("slot", *slot, whole_numbers(0, max_sequences() - 1));
   PrefixFile prefix = read_prefix_file(path);
   if (prefix.target_key != cache_key(options_.target))
-    throw UnusableFile(path + ": is of another model, kind of cache or processor");
+    throw UnusableFile(path + ": is for another model, kind of cache or processor");
   const int count = static_cast<int>(prefix.tokens.size());
   if (count > n_ctx()) {
     throw UnusableFile(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));

@@ -64,17 +64,16 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--json-tool-calls"},
             "auto|always|never",
-            "where JSON in an answer is read as calls if tools were given: where the chat template has no form for "
-            "calls, wherever an answer has none in the template's form (some models write JSON whatever their "
-            "template says; text from a { or ``` on then comes at the end), or nowhere"}}),
-      generator_row<&GeneratorOptions::suffix>(
-          {"suffix",
-           Flag{},
-           {"Models",
-            {"--no-suffix"},
-            "",
-            "drafts of the draft model only; otherwise text that repeats earlier text is copied, "
-            "as with -md suffix, where that is faster"}}),
+            "when JSON in an answer is read as tool calls, if tools were given: if the chat template has no form for "
+            "calls; whenever an answer has none in the template's form (some models write JSON whatever their template "
+            "says; text from a { or ``` on is then held back until the end); or never"}}),
+      generator_row<&GeneratorOptions::suffix>({"suffix",
+                                                Flag{},
+                                                {"Models",
+                                                 {"--no-suffix"},
+                                                 "",
+                                                 "use drafts of the draft model only; otherwise repeated text is "
+                                                 "copied, as with -md suffix, where that is faster"}}),
       row<GeneratorOptions>(
           {"num_draft_tokens",
            DraftTokens{},
@@ -90,7 +89,7 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--no-auto-cache"},
             "",
-            "do not keep the pass times and the acceptance that -k auto has measured of these models for the next run"},
+            "do not save the pass times and the acceptance that -k auto measures with these models for the next run"},
            !is_optional,
            !changes_texts}),
       generator_row<&GeneratorOptions::n_ctx>(
@@ -109,8 +108,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--draft-window"},
             "N",
-            "a draft model reads the last N tokens of a text at most, so that a long prompt costs it little memory and "
-            "time; shorter windows are read sooner, and their drafts are accepted less often (default: " +
+            "a draft model reads at most the last N tokens of a text, so that a long prompt costs it little memory and "
+            "time; a shorter window is read sooner, but its drafts are accepted less often (default: " +
                 std::to_string(default_draft_window) + ")"},
            is_optional}),
       generator_row<&GeneratorOptions::n_threads>({"n_threads",
@@ -169,8 +168,8 @@ const Table<GeneratorOptions>& generator_options() {
             "auto|4-bit|file",
             "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 and MXFP6 "
             "too), for faster drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but "
-            "floats in 8.5 bits and others as they are in models of less than 200M weights. Of a large vocabulary "
-            "(also a drafting head's) all but \"file\" multiply the rows of likely tokens only"}}),
+            "in models of less than 200M weights floats in 8.5 bits and others as they are. With a large vocabulary "
+            "(also a drafting head's), all but \"file\" multiply only the rows of likely tokens"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},
@@ -188,8 +187,9 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-ngl", "--gpu-layers", "--n-gpu-layers"},
             "N|all|auto",
-            "number of layers to offload, counted from the last (the output is one): to a GPU (docs/devices.md), or to "
-            "the --rpc servers; auto: as many as fit (default: all with --rpc, auto with --device, else 0)"},
+            "number of layers to offload, counted from the last (the output counts as one): to a GPU "
+            "(docs/devices.md), or to the --rpc servers; auto: as many as fit (default: all with --rpc, auto with "
+            "--device, else 0)"},
            is_optional}),
       generator_row<&GeneratorOptions::devices>(
           {"devices",
@@ -220,29 +220,29 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-ncmoe", "--n-cpu-moe"},
             "N",
-            "experts of the first N layers stay on the CPU, of layers that are offloaded, too"}}),
+            "keep the experts of the first N layers on the CPU, even if the layers are offloaded"}}),
       generator_row<&GeneratorOptions::tensor_split>(
           {"tensor_split",
            String{},
            {"Models",
             {"-ts", "--tensor-split"},
             "N,N,...",
-            "of the offloaded layers, so many parts go to each device (default: by their free memory)"}}),
+            "shares of the offloaded layers for each device, such as 3,1 (default: by free memory)"}}),
       generator_row<&GeneratorOptions::override_tensor>(
           {"override_tensor",
            Addresses{},
            {"Models",
             {"-ot", "--override-tensor"},
             "PATTERN=DEVICE,...",
-            "tensors whose names a regular expression matches are on this device, or on the CPU"}}),
+            "place tensors whose names match a regular expression on this device, or on the CPU"}}),
       generator_row<&GeneratorOptions::exact>(
           {"exact",
            Flag{},
            {"Models",
             {"--no-exact"},
             "",
-            "on a GPU, run passes as narrow as they can be; otherwise they have one width, so that drafts and other "
-            "requests do not change a text (docs/devices.md)"}}),
+            "on a GPU, make passes as narrow as possible; otherwise all have one width, so that drafts and other "
+            "requests cannot change the output (docs/devices.md)"}}),
       generator_row<&GeneratorOptions::max_sequences>(
           {"max_sequences",
            Whole{whole_numbers(1, 256)},

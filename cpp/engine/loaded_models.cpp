@@ -140,7 +140,7 @@ int LoadedModels::context_length(const std::vector<GgufFile>& target) {
     const int trained = trained_context(target), wanted = options_.n_ctx.value_or(trained);
     if (wanted > trained) {
       note("the context is " + std::to_string(trained) + " tokens long: " + printable(options_.target) +
-           " reads no longer texts");
+           " cannot read longer texts");
     }
     return wanted > 0 ? std::min(wanted, trained) : trained;
   }

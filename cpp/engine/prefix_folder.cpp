@@ -72,7 +72,7 @@ std::optional<PrefixFile> PrefixFolder::read(const std::string& name) {
   try {
     PrefixFile prefix = read_prefix_file(path);
     if (prefix.target_key != target_key_ || prefix.draft_key != draft_key_)
-      throw UnusableFile(path + ": is of another model");
+      throw UnusableFile(path + ": is for another model");
     folder_.mark_used(name);
     return prefix;
   } catch (const Error& error) {

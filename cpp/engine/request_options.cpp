@@ -81,7 +81,7 @@ const Table<Request>& request_options() {
       request_row<&Request::stop_token_ids>(
           {"stop_token_ids",
            Tokens{},
-           {"Sampling", {"--stop-token-ids"}, "IDS", "token ids, with commas between, that end the output"}}),
+           {"Sampling", {"--stop-token-ids"}, "IDS", "comma-separated token ids that end the output"}}),
       // The command line takes a file instead.
       request_row<&Request::prediction>({"prediction", String{}}),
       request_row<&Request::seed>(
@@ -140,31 +140,35 @@ const Table<Request>& request_options() {
                     {"Sampling",
                      {"--dry-multiplier"},
                      "X",
-                     "DRY: subtract X * base^(L - allowed length) from the logits of tokens that would go on with a "
+                     "DRY: subtract X * base^(L - allowed length) from the logits of tokens that would continue a "
                      "repetition of L tokens; 0: off"}},
                    dry_value<&DryParams::multiplier>, set_dry<&DryParams::multiplier>),
-      row<Request>({"dry_base", Number{ranges::dry_base}, {"Sampling", {"--dry-base"}, "X", "DRY's base"}},
-                   dry_value<&DryParams::base>, set_dry<&DryParams::base>),
-      row<Request>({"dry_allowed_length",
-                    Whole{ranges::dry_allowed_length},
-                    {"Sampling", {"--dry-allowed-length"}, "N", "repetitions of fewer tokens cost nothing in DRY"}},
-                   dry_value<&DryParams::allowed_length>, set_dry<&DryParams::allowed_length>),
       row<Request>(
-          {"dry_penalty_last_n",
-           Whole{ranges::dry_penalty_last_n},
-           {"Sampling", {"--dry-penalty-last-n"}, "N", "how many of the last tokens DRY looks at; -1: all, 0: off"}},
-          dry_value<&DryParams::penalty_last_n>, set_dry<&DryParams::penalty_last_n>),
-      request_row<&Request::dry_sequence_breakers>(
-          {"dry_sequence_breakers",
-           Texts{},
-           {"Sampling",
-            {"--dry-sequence-breaker"},
-            "TEXT",
-            "DRY counts no repetition across this text; repeatable; none: no text (default: newline, colon, double "
-            "quote and asterisk)",
-            "none",
-            std::vector<std::string>{}},
-           true}),
+          {"dry_base", Number{ranges::dry_base}, {"Sampling", {"--dry-base"}, "X", "DRY: base of the penalty"}},
+          dry_value<&DryParams::base>, set_dry<&DryParams::base>),
+      row<Request>(
+          {"dry_allowed_length",
+           Whole{ranges::dry_allowed_length},
+           {"Sampling", {"--dry-allowed-length"}, "N", "DRY: repetitions of fewer than N tokens cost nothing"}},
+          dry_value<&DryParams::allowed_length>, set_dry<&DryParams::allowed_length>),
+      row<Request>({"dry_penalty_last_n",
+                    Whole{ranges::dry_penalty_last_n},
+                    {"Sampling",
+                     {"--dry-penalty-last-n"},
+                     "N",
+                     "DRY: how many of the last tokens are searched for repetitions; -1: all, 0: off"}},
+                   dry_value<&DryParams::penalty_last_n>, set_dry<&DryParams::penalty_last_n>),
+      request_row<&Request::dry_sequence_breakers>({"dry_sequence_breakers",
+                                                    Texts{},
+                                                    {"Sampling",
+                                                     {"--dry-sequence-breaker"},
+                                                     "TEXT",
+                                                     "DRY: no repetition is counted across this text; repeatable; "
+                                                     "none: no text (default: newline, colon, double "
+                                                     "quote and asterisk)",
+                                                     "none",
+                                                     std::vector<std::string>{}},
+                                                    true}),
       sampling_row<&SamplingParams::xtc_probability>(
           {"xtc_probability",
            Number{ranges::xtc_probability},
@@ -178,7 +182,7 @@ const Table<Request>& request_options() {
            {"Sampling",
             {"--xtc-threshold"},
             "X",
-            "XTC: tokens of at least this probability, but the least likely of them, are top choices; above 0.5: "
+            "XTC: tokens of at least this probability, except the least likely of them, are top choices; above 0.5: "
             "off"}}),
       sampling_row<&SamplingParams::logit_bias>(
           {"logit_bias",
@@ -190,21 +194,20 @@ const Table<Request>& request_options() {
       request_row<&Request::allowed_token_ids>(
           {"allowed_token_ids",
            Tokens{},
-           {"Sampling", {"--allowed-token-ids"}, "IDS", "only these token ids, with commas between, may come"}}),
-      request_row<&Request::bad_words>(
-          {"bad_words",
-           Texts{},
-           {"Sampling",
-            {"--bad-word"},
-            "TEXT",
-            "ban the last token of this text where its other tokens come before it; repeatable"}}),
+           {"Sampling", {"--allowed-token-ids"}, "IDS", "allow only these token ids, comma-separated"}}),
+      request_row<&Request::bad_words>({"bad_words",
+                                        Texts{},
+                                        {"Sampling",
+                                         {"--bad-word"},
+                                         "TEXT",
+                                         "ban this text: its last token cannot follow its other tokens; repeatable"}}),
       request_row<&Request::top_logprobs>(
           {"top_logprobs",
            Whole{whole_numbers(0, max_top_logprobs)},
            {"Output",
             {"--top-logprobs"},
             "N",
-            "with every token the N most likely ones in its place and their log-probabilities"}}),
+            "report the N most likely tokens at every position, with their log-probabilities"}}),
       request_row<&Request::grammar>(
           {"grammar",
            String{},
@@ -222,13 +225,12 @@ const Table<Request>& request_options() {
             "the output is JSON, in one line, that satisfies this schema; {}: any object. Keywords that are "
             "not enforced are an error"},
            true}),
-      request_row<&Request::strict_schema>(
-          {"strict_schema",
-           Flag{},
-           {constraints,
-            {"--no-strict-schema"},
-            "",
-            "keywords of the schema that cannot be enforced, such as not, are no error"}}),
+      request_row<&Request::strict_schema>({"strict_schema",
+                                            Flag{},
+                                            {constraints,
+                                             {"--no-strict-schema"},
+                                             "",
+                                             "accept schemas with keywords that cannot be enforced, such as not"}}),
       request_row<&Request::regex>(
           {"regex",
            String{},

@@ -96,7 +96,7 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   if (is_encoder(architecture(target))) {
     if (draft_path(options.draft) != nullptr || is<OwnHead>(options.draft)) {
       throw WrongValue("draft", "\"" + to_text(options.draft) + "\"",
-                       "left out: " + options.target + " makes embeddings, and no text that could be drafted");
+                       "left out: " + options.target + " is an embedding model, which generates no text");
     }
     draft.source = NoDraft();
     return draft;
@@ -122,7 +122,7 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   if (const std::string* path = draft_path(draft.source)) {
     if (draft.parts.empty()) draft.parts = GgufFile::read_parts(*path);
     if (is_encoder(architecture(draft.parts)))
-      throw ModelError(*path + ": makes embeddings, and no text; use a draft of the target's family");
+      throw ModelError(*path + ": is an embedding model, which generates no text; use a draft of the target's family");
     draft.head = head_file(draft.parts);
     if (draft.head.kind != HeadKind::none) {
       check_head_for(draft.parts, target);

@@ -58,8 +58,7 @@ class Download {
     } catch (const ConnectionError& error) {
       const std::string path = from_cache("the hub cannot be reached (" + std::string(error.what()) +
                                           "); check the network, HTTPS_PROXY and SSL_CERT_FILE");
-      tell("the hub cannot be reached (" + std::string(error.what()) + "); using " + name_.text() +
-           " as the cache has it");
+      tell("the hub cannot be reached (" + std::string(error.what()) + "); using the cached " + name_.text());
       return path;
     }
     std::vector<std::string> paths;
@@ -231,11 +230,10 @@ class Download {
     }
     if (fs::exists(blob, ignored)) return;  // the other process downloaded it
     if (!receive(file)) {
-      tell(file.path +
-           ": what was received has another size or checksum than the hub states; downloading it once more");
+      tell(file.path + ": the download has another size or checksum than the hub states; downloading it once more");
       if (!receive(file)) {
         throw Error(file.path +
-                    ": what was received has another size or checksum than the hub states, twice; try again later, or "
+                    ": the download has another size or checksum than the hub states, twice; try again later, or "
                     "check proxies");
       }
     }
@@ -261,7 +259,7 @@ class Download {
         const std::string expected = "bytes " + std::to_string(done) + "-";
         if (is_first && response.status == 206 &&
             response.header("content-range").compare(0, expected.size(), expected) != 0) {
-          throw ConnectionError(endpoint_ + ": the server sends another part than it was asked for");
+          throw ConnectionError(endpoint_ + ": the server sent another part of the file than requested");
         }
         is_first = false;
         is_longer = bytes > file.bytes - done;

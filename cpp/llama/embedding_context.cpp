@@ -73,7 +73,7 @@ EmbeddingContext::EmbeddingContext(const std::shared_ptr<const Model>& model, st
       pooling_(pooling_of(*model)),
       width_(llama_model_n_embd_out(model->get())) {
   if (pooling_ == Pooling::rank)
-    throw ModelError(model->path() + ": the model ranks texts, and has no embeddings of them; use another one");
+    throw ModelError(model->path() + ": this is a reranking model, which makes no embeddings; use an embedding model");
 }
 
 const float* EmbeddingContext::row(int token) const { return llama_get_embeddings_ith(get(), token); }

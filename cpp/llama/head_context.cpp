@@ -230,7 +230,8 @@ void HeadTarget::add_input(const PassInput& input) {
 void HeadTarget::collect_rows() {
   const auto width = idx(llama_model_n_embd(model().get()));
   for (const Watched& watched : watched_) {
-    if (idx(watched.num_read) != order_.size()) throw std::logic_error(watched.name + " has not a row for each token");
+    if (idx(watched.num_read) != order_.size())
+      throw std::logic_error(watched.name + " does not have one row per token");
   }
   for (const int place : places_) {
     if (rows_.layers.empty()) collect(llama_get_embeddings_nextn_ith(get(), place), idx(hidden_size_));

@@ -27,7 +27,7 @@ std::pair<std::string, std::string> parse_override(const std::string& text) {
   try {
     (void)std::regex(text.substr(0, equals));
   } catch (const std::regex_error&) {
-    throw std::invalid_argument(problem + ", and PATTERN is no regular expression");
+    throw std::invalid_argument(problem + ", and PATTERN is not a valid regular expression");
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }

@@ -96,7 +96,7 @@ std::unique_ptr<TileMemory> TileCache::find(const ModelFiles& model, const std::
     const std::shared_ptr<SharedMapping> mapping = map_tile_file(path, entry.key, entry.bytes, num_threads, progress);
     if (mapping == nullptr || !model.are_unchanged()) return nullptr;
     auto tiles = std::make_unique<TileMemory>(copies, std::shared_ptr<const std::uint8_t>(mapping, mapping->data()));
-    if (!tiles->is_of(copies)) throw UnusableFile(path + ": has tiles of another model");
+    if (!tiles->is_of(copies)) throw UnusableFile(path + ": has tiles for another model");
     folder_.mark_used(entry.name);
     if (entry.bytes > cached_bytes && !mapping->is_in_huge_pages())
       threads_.emplace_back([this, mapping, bytes = entry.bytes] { make_private(*mapping, bytes); });

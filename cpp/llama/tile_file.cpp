@@ -36,7 +36,7 @@ std::size_t header_bytes(const std::string& start, std::size_t bytes) {
 
 void write_tile_file(File& file, const std::string& key, const std::uint8_t* tiles, std::size_t bytes) {
   std::string header = start_of(key, bytes);
-  if (header_bytes(header, bytes) > tiles_at) throw Error("the tiles are too many for a file");
+  if (header_bytes(header, bytes) > tiles_at) throw Error("there are too many tiles for one file");
   for (std::size_t at = 0; at < bytes; at += piece_bytes) {
     const std::size_t count = std::min(piece_bytes, bytes - at);
     header += content_hash(tiles + at, count);
@@ -56,7 +56,7 @@ std::unique_ptr<SharedMapping> map_tile_file(const std::string& path, const std:
     const File file = File::open(path);
     if (file.read_some(0, header.data(), header.size()) != header.size()) fail();
   }
-  if (header.compare(0, start.size(), start) != 0) throw UnusableFile(path + ": is of another model or version");
+  if (header.compare(0, start.size(), start) != 0) throw UnusableFile(path + ": is for another model or version");
   const std::size_t end = header.size() - hash_bytes;
   if (header.compare(end, hash_bytes, content_hash(header.data(), end)) != 0) fail();
   std::error_code error;

@@ -112,7 +112,7 @@ void check_own_vocabulary(const std::vector<GgufFile>& head) {
   if (ids != nullptr) check_ids(head, *ids);
   const GgufTensor* embeddings = find_tensor(head, "token_embd.weight");
   if (embeddings != nullptr && (embeddings->shape.size() < 2 || embeddings->shape[1] != vocabulary_size(head)))
-    reject_damaged_head(head, "tensor \"token_embd.weight\" has not a row for each token");
+    reject_damaged_head(head, "tensor \"token_embd.weight\" does not have one row per token");
   if (ids != nullptr && find_tensor(head, "output.weight") == nullptr)
     reject_damaged_head(head, "tensor \"output.weight\" is missing");
 }

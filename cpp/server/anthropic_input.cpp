@@ -128,7 +128,7 @@ Json function_of(const Fields& tool) {
   const std::string type = tool.text("type", "custom");
   if (type != "custom") {
     throw wrong_value(tool.path("type"), type,
-                      "\"custom\": this server runs no tools, and knows those only that have an input_schema");
+                      "\"custom\": this server runs no tools itself, so a tool needs an input_schema");
   }
   if (tool.flag("defer_loading", false)) reject(tool, "defer_loading");
   const Json& schema = tool.required("input_schema");

@@ -32,7 +32,7 @@ Options read_reply_options(const Fields& body) {
   options.has_logprobs = logprobs != nullptr && *logprobs != false;
   if (options.has_logprobs) options.num_top_logprobs = body.whole("logprobs", 0, 0, 20);
   if (options.echo && !body.text("suffix", "").empty())
-    throw invalid_request("echo", "echo cannot be used with suffix, whose prompt has marks of the model's own");
+    throw invalid_request("echo", "echo cannot be used with suffix: the model's own marks are added to that prompt");
   return options;
 }
 
@@ -98,7 +98,7 @@ Prompts read_prompts_of(const Service& service, const Fields& body, int answers_
   if (suffix.empty()) return prompts;
   for (Prompt& prompt : prompts.prompts) {
     if (!prompt.tokens.empty())
-      throw invalid_request("prompt", "prompt must be a string or strings if there is a suffix");
+      throw invalid_request("prompt", "with suffix, prompt must be a string or a list of strings");
     prompt = infill_prompt(service, "suffix", {prompt.text, suffix, {}});
   }
   return prompts;

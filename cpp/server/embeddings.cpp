@@ -82,8 +82,8 @@ Embeddings embed_all(Service& service, const Fields& body, const EmbeddingInputs
     deadline.check();
     std::vector<float> row = service.embed(text, http.is_gone);
     if (dimensions > static_cast<int>(row.size())) {
-      throw invalid_request("dimensions", "dimensions is " + std::to_string(dimensions) + "; the model's rows have " +
-                                              std::to_string(row.size()));
+      throw invalid_request("dimensions", "dimensions is " + std::to_string(dimensions) +
+                                              "; the model's embeddings have " + std::to_string(row.size()));
     }
     if (dimensions > 0) {
       row.resize(static_cast<std::size_t>(dimensions));

@@ -32,7 +32,7 @@ bool continues_answer(const Service& service, const Fields& body, const Json& la
                           "continue_final_message and add_generation_prompt exclude each other");
   if (!is_answer)
     throw invalid_request("continue_final_message",
-                          "continue_final_message needs a message of the assistant without tool calls at the end");
+                          "continue_final_message needs an assistant message without tool calls at the end");
   return true;
 }
 

@@ -54,10 +54,10 @@ std::string Metrics::text(std::size_t processing, std::size_t waiting) const {
          gauge("llamacpp:requests_processing", "Number of requests processing.", static_cast<double>(processing)) +
          gauge("llamacpp:requests_deferred", "Number of requests deferred.", static_cast<double>(waiting)) +
          counter("specdec:requests_finished_total", "Requests that ended by themselves.", count(num_finished_)) +
-         counter("specdec:requests_cancelled_total", "Requests whose client went away or whose time was over.",
+         counter("specdec:requests_cancelled_total", "Requests whose client disconnected or whose time limit passed.",
                  count(num_cancelled_)) +
-         counter("specdec:requests_rejected_total", "Requests that found the queue full or the server ending.",
-                 count(num_rejected_));
+         counter("specdec:requests_rejected_total",
+                 "Requests rejected because the queue was full or the server was shutting down.", count(num_rejected_));
 }
 
 }  // namespace specdec::server

@@ -115,7 +115,8 @@ std::shared_ptr<Service> ModelPool::use(const std::string& name, const Waiting& 
                    "the model " + model.known.name + " is not loaded; POST /models/load loads it", "model");
   }
   if (num_waiting_ >= options_.max_waiting) {
-    throw QueueFull(std::to_string(num_waiting_) + " requests wait for models already; try again when some have ended");
+    throw QueueFull(std::to_string(num_waiting_) +
+                    " requests are waiting for models already; try again when some have ended");
   }
   const std::uint64_t failures = model.num_failures;
   ++num_waiting_;

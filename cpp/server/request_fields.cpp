@@ -218,8 +218,7 @@ void check_known_fields(const Fields& body) {
     const bool is_known =
         is_known_field(field) || std::any_of(request_options().begin(), request_options().end(), has_name);
     if (!is_known)
-      throw invalid_request(body.path(field),
-                            body.path(field) + " is no field that this server knows; correct or remove it");
+      throw invalid_request(body.path(field), body.path(field) + " is an unknown field; correct or remove it");
   }
 }
 
@@ -229,9 +228,9 @@ void check_same(const Fields& body, const std::vector<std::string>& fields) {
   for (const std::string& field : fields) {
     const Json* value = body.find(field);
     if (first != nullptr && value != nullptr && *value != *first) {
-      throw invalid_request(body.path(field), body.path(field) +
-                                                  " is given with another value under another name; give one of " +
-                                                  fields[0] + " and " + field);
+      throw invalid_request(body.path(field),
+                            body.path(field) + " is given twice, under two names with different values; give one of " +
+                                fields[0] + " and " + field);
     }
     if (first == nullptr) first = value;
   }

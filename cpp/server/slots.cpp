@@ -27,7 +27,7 @@ std::string read_file_name(const Fields& body) {
   };
   const bool is_file = !name.empty() && name.size() <= longest_name && name.front() != '.' && name.back() != '.' &&
                        name.back() != ' ' && std::none_of(name.begin(), name.end(), is_wrong);
-  if (!is_file) throw wrong_value("filename", name, "the name of a file without a folder");
+  if (!is_file) throw wrong_value("filename", name, "a file name without a folder");
   return name;
 }
 
@@ -65,7 +65,7 @@ HttpReply move_slot(Service& service, const HttpRequest& http, int slot, bool is
   const std::string& folder = service.options().slot_folder;
   if (folder.empty()) {
     throw ApiError(501, "not_supported_error",
-                   "this server saves and restores no slots; start it with --slot-save-path FOLDER");
+                   "this server does not save or restore slots; start it with --slot-save-path FOLDER");
   }
   const Json& body = body_of(http);
   const std::string name = read_file_name(Fields(body)), path = (fs::path(folder) / name).string();

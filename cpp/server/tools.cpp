@@ -25,7 +25,7 @@ Json only(const Json& tools, const std::string& path, const std::string& name) {
   for (const Json& tool : tools) {
     if (tool["function"]["name"] == name) return Json::array({tool});
   }
-  throw invalid_request(path, path + " is \"" + name + "\", which none of the tools is called");
+  throw invalid_request(path, path + " is \"" + name + "\", but no tool has that name");
 }
 
 }  // namespace

@@ -195,9 +195,9 @@ void Decoder::verify(Sequence& s, int first_row) {
         if (!s.constraint && !s.transforms.bans()) throw;
         if (s.constraint && !s.constraint->failure().empty()) throw Error(s.constraint->failure());
         const std::string what = !s.transforms.bans() ? "the constraint leaves"
-                                 : !s.constraint      ? "what is banned leaves"
-                                                      : "the constraint and what is banned leave";
-        throw Error(what + " no token that the output could go on with");
+                                 : !s.constraint      ? "the banned tokens leave"
+                                                      : "the constraint and the banned tokens leave";
+        throw Error(what + " no token to continue the output");
       }
     });
   } catch (const Error&) {

@@ -114,9 +114,7 @@ def _check_messages(messages: Sequence[Message]) -> None:
             raise ValueError(
                 f'messages[{i}] has the role {role!r}; it must be "system", "developer", "user", "assistant" or "tool"'
             )
-        if role == "developer" and message.get("content") is None:
-            raise ValueError(f'messages[{i}] has no "content"')
-        if role in ("system", "user") and message.get("content") is None:
+        if role in ("system", "developer", "user") and message.get("content") is None:
             raise ValueError(f'messages[{i}] has no "content"')
 
 
@@ -136,7 +134,7 @@ def _continues(messages: Sequence[Message], asked: bool | None) -> bool:
     values = last.to_dict() if isinstance(last, AssistantMessage) else last
     is_answer = values.get("role") == "assistant" and not values.get("tool_calls")
     if asked and not is_answer:
-        raise ValueError("continue_final_message needs a message of the assistant without tool calls at the end")
+        raise ValueError("continue_final_message needs an assistant message without tool calls at the end")
     return is_answer if asked is None else asked
 
 
@@ -153,7 +151,7 @@ def _named(tools: Sequence[Tool], choice: Mapping[str, Any]) -> list[Tool]:
         )
     found = [tool for tool in tools if _function_name(tool) == name]
     if not found:
-        raise ValueError(f'tool_choice is "{name}", which none of the tools is called')
+        raise ValueError(f'tool_choice is "{name}", but no tool has that name')
     return found[:1]
 
 

@@ -598,7 +598,7 @@ class Generator:
         """
         engine = self._core
         if self._last is None:
-            raise _core.Error(f"no prompt is cached that could be saved to {os.fspath(path)}; generate from one first")
+            raise _core.Error(f"there is no cached prompt to save to {os.fspath(path)}; generate first")
         self._last.wait(0)  # waits until its prompt is read
         return engine.save_prefix(self._last, os.fspath(path))
 

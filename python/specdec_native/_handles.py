@@ -98,7 +98,7 @@ class RequestHandle:
         self.result()
         score = self._request.prompt_score()
         if score is None:
-            raise ValueError("this request scores nothing; Generator.submit_score makes those that do")
+            raise ValueError("this request has no scores; use Generator.submit_score")
         return score_of(*score)
 
     def cancel(self) -> None:

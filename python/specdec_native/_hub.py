@@ -112,7 +112,7 @@ def _cached(name: str, repository: str, reason: str) -> str:
     except (LocalEntryNotFoundError, _core.ModelError):
         raise _core.Error(f"{name} is not in the cache {HF_HUB_CACHE}, and {reason}") from None
     if not HF_HUB_OFFLINE:
-        warnings.warn(f"{reason}; using {name} as the cache has it", RuntimeWarning, stacklevel=5)
+        warnings.warn(f"{reason}; using the cached {name}", RuntimeWarning, stacklevel=5)
     return cached
 
 
@@ -158,7 +158,6 @@ def _download_file(repository: str, file: str) -> pathlib.Path:
         path.unlink()
         blob.unlink(missing_ok=True)
         raise _core.Error(
-            f"{file}: what was received has another size or checksum than the hub states; try again later, or "
-            "check proxies"
+            f"{file}: the download has another size or checksum than the hub states; try again later, or check proxies"
         )
     return path

@@ -66,7 +66,7 @@ TEST(abandoned_files_are_removed) {
   const BoundedFolder bounded(folder.path().string(), 100, ".x");
   CHECK((folder.names() == std::set<std::string>{"a.x.part", "c.y.part"}));
   CHECK(bounded.files().empty());
-  CHECK_THROWS(BoundedFolder((folder.path() / "a.x.part").string(), 100, ".x"), Error, "cannot be made a folder");
+  CHECK_THROWS(BoundedFolder((folder.path() / "a.x.part").string(), 100, ".x"), Error, "cannot be created as a folder");
 }
 
 TEST(users_write_folder_and_size) {

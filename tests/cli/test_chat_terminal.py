@@ -100,7 +100,7 @@ def test_a_history_that_cannot_be_written_is_said_once(specdec: pathlib.Path, tm
     with Chat(specdec, tmp_path) as chat:
         chat.say("one")
         chat.say("two")
-        assert chat.terminal.text.count("the history cannot be written; --no-history does without") == 1
+        assert chat.terminal.text.count("the history cannot be written; --no-history turns it off") == 1
 
 
 def test_control_c_drops_the_text(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -70,7 +70,7 @@ def test_what_is_done_anyway_may_be_asked_for(specdec: pathlib.Path) -> None:
     assert colored.returncode == 0 and b"\x1b[32m" in colored.stdout
     notes = re.findall(r"^note: (-\S+) changes nothing: .+$", result.stderr, re.MULTILINE)
     assert notes == ["-cnv", "-fa", "--no-warmup", "-mli", "-dt"]
-    assert "there is no option -cnv: `specdec chat` leads a conversation" in error(specdec, "generate", "-cnv")
+    assert "there is no option -cnv: `specdec chat` holds a conversation" in error(specdec, "generate", "-cnv")
 
 
 def test_all_that_is_wrong_is_said_at_once(specdec: pathlib.Path) -> None:

@@ -131,10 +131,10 @@ def test_no_command_shows_the_help(specdec: pathlib.Path) -> None:
 
 WRONG = {
     "generat": "unknown command generat; did you mean generate?",
-    "run qwen": "unknown command run; `specdec chat FILE.gguf`, or `specdec chat OWNER/REPO`, has a conversation",
-    "list": "unknown command list; `specdec models list` lists the models that were downloaded",
+    "run qwen": "unknown command run; `specdec chat FILE.gguf`, or `specdec chat OWNER/REPO`, starts a conversation",
+    "list": "unknown command list; `specdec models list` lists downloaded models",
     "pull qwen": "unknown command pull; `specdec models pull OWNER/REPO` downloads a model",
-    "rm qwen": "unknown command rm; `specdec models rm NAME` removes a model that was downloaded",
+    "rm qwen": "unknown command rm; `specdec models rm NAME` removes a downloaded model",
     "--verison": "unknown option --verison; did you mean --version?",
     "": "unknown command",
     "info": "no file given",

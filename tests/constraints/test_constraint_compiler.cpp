@@ -262,7 +262,7 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"([])", "is not a schema");
   std::string properties;
   for (int i = 0; i < 600; ++i) properties += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + "\":{}";
-  rejects(R"({"properties":{)" + properties + "}}", "is one of more than 500 schemas");
+  rejects(R"({"properties":{)" + properties + "}}", "exceeds the limit of 500 schemas");
   rejects("{", "is not JSON");
   rejects(" ", "json_schema is empty");
   rejects(R"({"type": "string", "minLength": 100000})", "/minLength is more than 512");
@@ -630,7 +630,7 @@ TEST(structural_tags_that_are_wrong) {
   fails(R"({"type": "x", "format": {}})", "its type must be");
   fails("{}", "it must have a format, or structures and triggers");
   fails(R"({"structures": [{"begin": "a"}], "triggers": ["a"]})", "each of /structures has a begin");
-  fails(R"({"format": {}})", "/format is no format");
+  fails(R"({"format": {}})", "/format is not a format");
   fails(R"({"format": {"type": "hiccup"}})", "hiccup");
   fails(R"({"format": {"type": "regex", "pattern": "(a"}})", "structural_tag is not valid");
   fails(R"({"format": {"type": "regex", "pattern": "[a-z]{9999}"}})", "/format/pattern");

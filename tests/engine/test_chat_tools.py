@@ -179,7 +179,7 @@ def test_a_budget_where_the_prompt_begins_the_reasoning(tmp_path: pathlib.Path) 
         ({"tool_choice": "always", "tools": TOOLS}, "tool_choice is 'always'"),
         ({"tool_choice": "required"}, "there are no tools"),
         ({"tool_choice": {"type": "x"}, "tools": TOOLS}, "tool_choice is "),
-        ({"tool_choice": FUNCTION, "tools": TOOLS}, 'tool_choice is "forecast", which none of the tools is called'),
+        ({"tool_choice": FUNCTION, "tools": TOOLS}, 'tool_choice is "forecast", but no tool has that name'),
         ({"tool_choice": "required", "tools": TOOLS, "regex": "a"}, "the text is constrained"),
     ],
     ids=["word", "no tools", "dict", "name", "regex"],

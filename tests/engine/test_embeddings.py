@@ -94,7 +94,7 @@ def test_bad_texts(tmp_path: pathlib.Path) -> None:
         with pytest.raises(ValueError, match="no tokens"):
             gen.embed([[]])
     with_pooling(make("llama"), 4).write(tmp_path / "ranks.gguf")
-    with sd.Generator(target=tmp_path / "ranks.gguf") as gen, pytest.raises(sd.ModelError, match="ranks texts"):
+    with sd.Generator(target=tmp_path / "ranks.gguf") as gen, pytest.raises(sd.ModelError, match="reranking model"):
         gen.embed("a")
     with pytest.raises(sd.Error):  # closed
         gen.embed("a")

@@ -96,15 +96,15 @@ def test_word_pieces(tmp_path: pathlib.Path) -> None:
 
 def test_what_makes_no_text_says_so(tmp_path: pathlib.Path) -> None:
     path = make_encoder("bert", shape=Shape(kv_heads=4, context=300)).write(tmp_path / "bert.gguf")
-    with pytest.warns(match="reads no longer texts"), sd.Generator(target=path, n_ctx=4096) as gen:
+    with pytest.warns(match="cannot read longer texts"), sd.Generator(target=path, n_ctx=4096) as gen:
         assert gen.n_ctx == 300
         for run in (gen.generate, gen.submit, gen.score):
-            with pytest.raises(ValueError, match=r"bert.gguf is an embedding model \(bert\), which makes no text: ask"):
+            with pytest.raises(ValueError, match=r"bert.gguf is an embedding model \(bert\), which generates no text"):
                 run("a")  # type: ignore[operator]
         with pytest.raises(sd.ContextFull):
             gen.embed([[5] * 301])
         gen.embed([[5] * 300])
-    with pytest.raises(ValueError, match="makes embeddings, and no text that could be drafted"):
+    with pytest.raises(ValueError, match="is an embedding model, which generates no text"):
         sd.Generator(target=path, draft=make("llama").write(tmp_path / "draft.gguf"))
 
 
@@ -118,5 +118,5 @@ def test_an_encoder_is_no_draft(tmp_path: pathlib.Path) -> None:
 def test_an_encoder_that_ranks(tmp_path: pathlib.Path) -> None:
     model = make_encoder("bert")
     replace(model, keys={**model.keys, "pooling_type": 4}).write(tmp_path / "ranks.gguf")
-    with sd.Generator(target=tmp_path / "ranks.gguf") as gen, pytest.raises(sd.ModelError, match="ranks texts"):
+    with sd.Generator(target=tmp_path / "ranks.gguf") as gen, pytest.raises(sd.ModelError, match="reranking model"):
         gen.embed("a")

@@ -233,7 +233,7 @@ TEST(damaged_files_are_noted_and_removed) {
 TEST(a_folder_that_cannot_be_made_is_an_error) {
   const SavedPrefixes folder;
   std::ofstream(folder.path) << "a file";
-  CHECK_THROWS(Machine(0, folder.path), Error, "cannot be made a folder");
+  CHECK_THROWS(Machine(0, folder.path), Error, "cannot be created as a folder");
 }
 
 TEST_MAIN()

@@ -223,8 +223,8 @@ def test_an_entry_of_another_model(runs: Runs, model: pathlib.Path, expected: li
     assert runs.run(other)[0] != expected
     (others,) = set(runs.entries()) - {path}
     for forged, reason in (
-        (others.read_bytes(), "is of another model or version"),
-        (Entry(own.key, Entry.read(others).tiles).content(), "has tiles of another model"),
+        (others.read_bytes(), "is for another model or version"),
+        (Entry(own.key, Entry.read(others).tiles).content(), "has tiles for another model"),
     ):
         path.write_bytes(forged)
         tokens, err = runs.run(model)
@@ -256,7 +256,7 @@ def test_a_folder_without_room(runs: Runs, model: pathlib.Path, expected: list[A
 @pytest.mark.parametrize("folder", ["/dev/null", "/dev/null/tiles", "/proc/tiles"])
 def test_a_folder_that_cannot_be_made(folder: str, runs: Runs, model: pathlib.Path, expected: list[Any]) -> None:
     tokens, err = runs.run(model, cache=folder)
-    assert tokens == expected and f"repacked weights are not kept: {folder}: cannot be made a folder" in err
+    assert tokens == expected and f"repacked weights are not kept: {folder}: cannot be created as a folder" in err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

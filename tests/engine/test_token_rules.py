@@ -63,7 +63,7 @@ def test_bad_words(gen: sd.Generator) -> None:
 
 def test_what_leaves_no_token(gen: sd.Generator) -> None:
     token = gen.tokenize("x")[-1]
-    with pytest.raises(sd.Error, match="what is banned leaves no token"):
+    with pytest.raises(sd.Error, match="the banned tokens leave no token"):
         gen.generate(PROMPT, allowed_token_ids=[token], bad_words=[gen.detokenize([token])])
     for option, value in (("stop_token_ids", [10**6]), ("allowed_token_ids", [-1])):
         with pytest.raises(ValueError, match=option):

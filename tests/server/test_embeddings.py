@@ -139,6 +139,6 @@ def test_a_model_that_makes_embeddings_only(encoding: Server, encoder: pathlib.P
 def test_text_of_a_model_that_makes_embeddings_only(encoding: Server, path: str, body: dict[str, Any]) -> None:
     reply = encoding.post(path, body)
     assert reply.status == 400, reply.text
-    assert "is an embedding model (bert), which makes no text: ask for embeddings" in reply.text
+    assert "is an embedding model (bert), which generates no text: ask for embeddings" in reply.text
     assert "/v1/embeddings" in reply.text
     assert encoding.get("/health").status == 200

@@ -126,7 +126,7 @@ def test_servers_share_a_folder(specdec: pathlib.Path, tmp_path: pathlib.Path) -
 def test_a_folder_that_cannot_be_made(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(DidNotStart, match="cannot be made a folder"),
+        pytest.raises(DidNotStart, match="cannot be created as a folder"),
         serving(specdec, "--cache-disk", str(tmp_path / "file")),
     ):
         pass

@@ -514,7 +514,7 @@ TEST(a_constraint_without_a_way_on_fails_its_sequence_only) {
         std::rethrow_exception(stuck->error);
       } catch (const Error& error) {
         CHECK(std::string(error.what()) == (fails ? "the constraint failed: out of order"
-                                                  : "the constraint leaves no token that the output could go on with"));
+                                                  : "the constraint leaves no token to continue the output"));
       }
     }
   }

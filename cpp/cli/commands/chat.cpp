@@ -63,7 +63,7 @@ CommandLine command_line(Arguments& arguments) {
       {"Text",
        {{{"-p", "--prompt"},
          "TEXT",
-         "first message; what is piped in, or in -f, is added to it",
+         "first message; piped input or the text of -f is appended to it",
          [&arguments](const std::string& given) { arguments.first.push_back({given, std::nullopt}); }},
         {{"-f", "--file"},
          "FILE",
@@ -74,10 +74,11 @@ CommandLine command_line(Arguments& arguments) {
          "FILE",
          "system prompt, from a file",
          [&arguments](const std::string& path) { arguments.system = read_file(path); }},
-        flag({"-st", "--single-turn"}, arguments.single_turn, "end after the first answer"),
+        flag({"-st", "--single-turn"}, arguments.single_turn, "exit after the first answer"),
         template_option(arguments.chat_template),
         template_file_option(arguments.chat_template),
-        flag({"--jinja"}, arguments.jinja, "accepted because llama.cpp has it; templates are always run as Jinja"),
+        flag({"--jinja"}, arguments.jinja,
+             "accepted for compatibility with llama.cpp; templates are always run as Jinja"),
         predict_option(arguments.request, 1,
                        "maximum number of tokens per answer; -1: until the model ends it or the context is full"),
         stop_option(arguments.request, "stop string: ends an answer, which does not include it; repeatable")}},
@@ -469,7 +470,7 @@ const Chat::Command Chat::commands[] = {
     {"/show", "", "models, context, system prompt, changed options", &Chat::show},
     {"/save", "FILE", "write the conversation as JSON; -f FILE overwrites a file", &Chat::save},
     {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
-    {"/set", "NAME VALUE", "change an option (temp, ...; none takes it back) or color; no name: show all", &Chat::set},
+    {"/set", "NAME VALUE", "change an option (temp, ...; none resets it) or color; no name: show all", &Chat::set},
 };
 
 }  // namespace

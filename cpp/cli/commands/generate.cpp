@@ -64,13 +64,11 @@ CommandLine command_line(GenerateOptions& options) {
          set_file},
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
-             "keep what was read of the prompt for later runs; what FILE has is not read again, and the output is the "
-             "same. It is for one "
-             "pair of models and one processor; a damaged one is replaced"),
+             "keep the processed prompt in FILE for later runs, which read only what FILE lacks; the output is the "
+             "same. A FILE is for one pair of models and one kind of processor; a damaged one is replaced"),
         {{"--prediction"},
          "FILE",
-         "text that the output is likely to repeat, such as the file that is edited: drafts are copied from it, and "
-         "the "
+         "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
          "output stays the target's",
          [&options](const std::string& path) { options.request.prediction = read_file(path); }},
         predict_option(options.request, 0),
@@ -91,8 +89,8 @@ CommandLine command_line(GenerateOptions& options) {
       {"Output",
        {flag({"--json"}, options.json,
              "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one "
-             "with finish_reason, seed, verification and stats, of which drafting says whether drafts are used, or why "
-             "not"),
+             "with finish_reason, seed, verification and stats, whose field drafting says whether drafts are used, or "
+             "why not"),
         option_of(*option::find(request_options(), "top_logprobs"), options.request),
         color_option(options.color),
         {{"--display-prompt"},
@@ -113,7 +111,7 @@ std::string how_to_repeat(const RequestHandle& request) {
   const std::string seed = std::to_string(request.seed()), mode = name(request.verification());
   if (request.is_repeatable()) return labelled("repeat", "--seed " + seed + " --verification " + mode);
   return labelled("seed", seed + ", verification " + mode) +
-         labelled("repeat", "start with --seed: -k auto depends on measured times");
+         labelled("repeat", "start with --seed: without it, -k auto depends on measured times");
 }
 
 // Writes the output as text or as JSON.

@@ -48,15 +48,16 @@ CommandLine command_line(InfoOptions& options) {
       {"Options",
        {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
         flag({"--tensors"}, options.tensors,
-             "list the tensors with their shapes, columns first, and what multiplies them"),
+             "list the tensors with their shapes, columns first, and the kernels that multiply them"),
         flag({"--check"}, options.check,
-             "read all MXFP6 weights and fail on an invalid scale; and where there is a GPU, run the model on it, and "
-             "tell whether drafts can change a text there"),
+             "read all MXFP6 weights and fail on an invalid scale; with a GPU, also run the model on it and report "
+             "whether drafts can change the output there"),
         own_option({"-dev", "--device"}, option::Addresses{}, "NAME,...", options.devices,
-                   "of --check: the GPUs, or none"),
+                   "for --check: the GPUs to use, or none"),
         flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements"),
         integer({"-c", "--ctx-size"}, options.context, 1, 1 << 24,
-                "of a target and its draft: tokens of context (default: 4096, or what the target was trained with)")}}};
+                "for a target and its draft: context size in tokens (default: 4096, or the target's training context "
+                "if it is shorter)")}}};
   return line;
 }
 

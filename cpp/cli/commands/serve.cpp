@@ -115,77 +115,78 @@ CommandLine command_line(ServeOptions& options) {
                 "requests that may wait; more get status 503 (default: 64)"),
         {{"--api-key"},
          "KEY",
-         "key that clients must send; several with commas between, or repeat it (default: none)",
+         "API key that clients must send; for several, separate them with commas or repeat the option (default: none)",
          set_keys},
-        {{"--api-key-file"}, "FILE", "file with such keys, one per line", read_keys},
+        {{"--api-key-file"}, "FILE", "file of API keys, one per line", read_keys},
         text({"-a", "--alias"}, "NAME", options.alias, "name of the model for clients (default: the file's name)"),
         {{"--cors", "--cors-origins"},
          "ORIGINS",
-         "origins of web pages that may use the server, with commas between; *: all, localhost: those of this machine "
+         "origins of web pages that may use the server, comma-separated; *: all, localhost: those of this machine "
          "(default: none)",
          set_origins},
         integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20,
-                "seconds that a request may take; 0: any number (default: 600)"),
+                "time limit of a request in seconds; 0: none (default: 600)"),
         integer({"--client-timeout"}, options.http.patience, 1, 3600,
-                "seconds that a client may take to send or to accept the next bytes (default: 20)"),
+                "time limit in seconds for a client to send or accept the next bytes (default: 20)"),
         integer({"--drain-timeout"}, options.drain_seconds, 0, 1 << 20,
-                "seconds that running requests have after SIGTERM (default: 30)"),
+                "seconds that running requests have to finish after SIGTERM (default: 30)"),
         integer({"--max-body"}, options.max_body_mib, 1, 1024, "size of the largest request in MiB (default: 32)"),
         integer({"-cram", "--cache-ram"}, options.cache_mib, -1, 1 << 24,
-                "MiB of memory for the caches of conversations whose slot another request took; -1: no limit, 0: none "
+                "memory in MiB for the caches of conversations whose slot another request took; -1: no limit, 0: none "
                 "(default: a quarter of the free memory, at most 8192)"),
         text({"--cache-disk"}, "FOLDER[:MIB]", options.cache_folder,
              "keep the caches of conversations in this folder, too, so that a restarted server does not read them "
              "again; servers may share it (default size: 8192 MiB)"),
         text({"--slot-save-path"}, "FOLDER", options.slot_folder,
-             "let clients save what slots cache into files of this folder, and restore it: POST /slots/N?action=save "
-             "(default: they cannot)"),
+             "let clients save the caches of slots to files in this folder and restore them: POST /slots/N?action=save "
+             "(default: not allowed)"),
         integer({"--sse-ping-interval"}, options.ping_seconds, -1, 1 << 20,
-                "seconds after which a stream in which nothing happens gets a comment, so that nobody takes the "
-                "connection for dead; -1: never (default: 30)"),
+                "seconds after which an idle stream gets a comment, so that the connection does not look dead; -1: "
+                "never (default: 30)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
-                "requests with a body that are served at once (default: enough for -np and --queue)"),
+                "requests with a body that are handled at once (default: enough for -np and --queue)"),
         choice({"--log-format"}, {"text", "json"}, options.log_format,
                "form of the log on standard error, a line per request, without its text: text, json (default: text)"),
-        flag({"--log-disable"}, options.has_no_log, "no log of requests"),
+        flag({"--log-disable"}, options.has_no_log, "do not log requests"),
         flag({"--strict-fields"}, options.has_strict_fields,
-             "unknown fields of requests, which may be misspelled, are errors; else they are ignored"),
-        flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
+             "reject requests with unknown fields, which may be misspelled; otherwise these fields are ignored"),
+        flag({"--no-webui", "--no-ui"}, options.has_no_page, "do not serve the page for browsers at /"),
         flag({"--metrics", "--embeddings", "--embedding", "--slots", "--props", "--webui", "--ui"}, options.accepted,
-             "accepted because llama-server has them; always on"),
+             "accepted for compatibility with llama-server; always on"),
         flag({"-cb", "--cont-batching", "--cache-prompt", "--no-context-shift", "--no-warmup"}, options.accepted,
-             "accepted because llama-server has them; always so")}},
+             "accepted for compatibility with llama-server; always so")}},
       {"Several models",
        {text(
             {"--models-dir"}, "FOLDER", options.model_folder,
             "serve the models of this folder, FOLDER/NAME.gguf or a folder FOLDER/NAME with a model in it, each loaded "
             "when a request names it in its field \"model\", with a draft of its own; \"hub\": those of the hub's "
             "cache"),
-        integer(
-            {"--models-max"}, options.most_models, 0, 1 << 10,
-            "most models loaded at once; the one that was not used for the longest goes first, also where memory is "
-            "short; 0: any number (default: 4)"),
+        integer({"--models-max"}, options.most_models, 0, 1 << 10,
+                "maximum number of models loaded at once; the least recently used one is unloaded first, also when "
+                "memory is short; 0: no limit (default: 4)"),
         flag({"--models-autoload"}, options.loads_models, "requests load their model (the default)"),
         flag({"--no-models-autoload"}, options.loads_models, "only POST /models/load loads models", false)}},
       {"Text",
        {template_option(options.chat_template), template_file_option(options.chat_template),
         template_variables_option(options.template_variables),
         flag({"--prefill-assistant"}, options.continues_answers,
-             "a conversation that ends with a message of the assistant is answered by continuing that (the default)"),
+             "if the last message is the assistant's, continue it (the default)"),
         flag({"--no-prefill-assistant"}, options.continues_answers,
-             "... is answered with a message of its own, unless the request has continue_final_message", false),
-        flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
+             "answer with a new message even then, unless the request has continue_final_message", false),
+        flag({"--jinja"}, options.accepted,
+             "accepted for compatibility with llama-server; templates are always run as Jinja"),
         integer({"--reasoning-budget"}, options.defaults.reasoning_budget, -1, std::numeric_limits<int>::max(),
-                "most tokens of reasoning before an answer, if the template has marks for it; -1: any number "
+                "maximum number of reasoning tokens before an answer, if the template marks reasoning; -1: no limit "
                 "(default: -1)"),
-        predict_option(options.defaults, 0,
-                       "most tokens of an answer, and how many a request gets that does not say; -1: until the model "
-                       "ends it or the context is full (default: -1)"),
-        stop_option(options.defaults, "stop string of requests that have none; repeatable")}},
+        predict_option(
+            options.defaults, 0,
+            "maximum number of tokens per answer, and the default for requests that set none; -1: until the model "
+            "ends it or the context is full (default: -1)"),
+        stop_option(options.defaults, "stop string for requests without one; repeatable")}},
       model_group(options.generator),
       sampling_group(options.defaults),
   };
-  line.groups.back().title = "Sampling, of requests that do not say";
+  line.groups.back().title = "Sampling defaults, for requests that do not set them";
   line.basics = {"-m",      "-md",       "-hf",    "-hfd", "--host", "--port", "-np",
                  "--queue", "--api-key", "--cors", "-to",  "-c",     "-t",     "-n"};
   return line;
@@ -250,7 +251,7 @@ std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, cons
   if (!generator.draft_choice().empty()) report("note: " + generator.draft_choice());
   for (const std::string& sentence : generator.notes()) report("note: " + sentence);
   if (options.chat_template) generator.chat().set_template(*options.chat_template);
-  if (!generator.makes_text()) report("note: the model makes embeddings, and no text");
+  if (!generator.makes_text()) report("note: this is an embedding model, which generates no text");
   else if (!generator.chat().has_template())
     report("note: the model has no chat template; messages are joined as plain text (--chat-template)");
   generator.keep_prefixes(kept_prefixes(options),

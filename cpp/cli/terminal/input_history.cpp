@@ -65,7 +65,7 @@ void InputHistory::add(const std::string& text) {
   // Writes a whole line at once, so that concurrent runs do not mix their lines.
   std::ofstream file(path_, std::ios::app);
   file << nlohmann::json(text).dump() + "\n" << std::flush;
-  if (!file) throw Error(path_ + ": the history cannot be written; --no-history does without");
+  if (!file) throw Error(path_ + ": the history cannot be written; --no-history turns it off");
 }
 
 std::string history_path(const std::string& name) {

@@ -27,7 +27,7 @@ class ContextFull(Error):
     """
 class QueueFull(Error):
     """
-    More submitted requests run and wait than max_queue_size allows.
+    The queue is full: max_queue_size requests are waiting already.
     """
 class Cancelled(Error):
     """
@@ -35,11 +35,11 @@ class Cancelled(Error):
     """
 class ChatPrompt:
     """
-    A conversation as a prompt with the options of a request: see Generator.chat().
+    A conversation as a prompt, with the options of a request; made by Generator.chat().
     """
     def parse(self, text: typing.Any, is_partial: bool) -> tuple[str, str, list[tuple[str, str, str]]]:
         """
-        (content, reasoning_content, [(id, name, arguments)]) of an answer, or of its beginning. Most models write no id: "".
+        (content, reasoning_content, [(id, name, arguments)]) of an answer, or with is_partial of its beginning. The id is "" if the model wrote none, as most do.
         """
     @property
     def tokens(self) -> list[int]:
@@ -62,15 +62,15 @@ class RequestHandle:
     """
     def cancel(self) -> None:
         """
-        Asks for the end of the request.
+        Asks the request to end, without waiting for it.
         """
     def peek(self, index: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         """
-        As wait(), but None if the piece is not there yet.
+        Like wait(), but returns None if the piece does not exist yet.
         """
     def prompt_score(self) -> typing.Any:
         """
-        (tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from the first piece or the end on; None before, or if not asked for.
+        (tokens, logprobs, most_likely, top_logprobs) of a scored prompt; all but tokens have an entry per token of tokens[1:]. None before the first piece or the end, and if no score was asked for.
         """
     def stats(self) -> dict[str, typing.Any]:
         ...
@@ -80,11 +80,11 @@ class RequestHandle:
         """
     def wait_for_end(self, progress: typing.Any = None) -> None:
         """
-        Waits for the end of the request. progress: called with the number of tokens of the prompt that are read, and of all, when it has changed.
+        Waits for the end of the request. progress: called with the number of prompt tokens read and their total, when the first changes.
         """
     def watch(self, news: News, number: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        news.take() tells `number` after every new piece and at the end.
+        After every new piece and at the end, news.take() returns `number`.
         """
     @property
     def done(self) -> bool:
@@ -92,12 +92,12 @@ class RequestHandle:
     @property
     def error(self) -> typing.Any:
         """
-        What ended the request early; None: nothing so far.
+        The exception that ended the request early, or None.
         """
     @property
     def prompt_progress(self) -> tuple[int, int]:
         """
-        How many tokens of the prompt are read, and of how many.
+        (prompt tokens read so far, all prompt tokens).
         """
     @property
     def seed(self) -> int:
@@ -111,29 +111,29 @@ class Generator:
     """
     def __init__(self, tell: collections.abc.Callable[[str, float], typing.Any], download: collections.abc.Callable[[str], str], **kwargs: typing.Any) -> None:
         """
-        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it ends the load. download(name): the path of a model of the hub; Error.
+        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises Error.
         """
     def chat(self, messages: str, tools: str, callable: str, is_required: bool, is_parallel: bool, continues_answer: bool, **kwargs: typing.Any) -> ChatPrompt:
         """
-        chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
+        The same as chat_prompt(), as a prompt for submit(), with its options. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
         """
     def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool, continues_answer: bool) -> str:
         """
-        A conversation in the target's chat template. messages and tools are JSON; tools may be null. continues_answer: the last message is the beginning of the answer.
+        A conversation rendered in the target's chat template. messages and tools are JSON; tools may be null. continues_answer: the last message is the beginning of the answer.
         """
     def close(self) -> None:
         """
-        Ends all requests for good.
+        Ends all requests; no more can be submitted.
         """
     def detokenize(self, tokens: typing.Any, special: bool) -> str:
         ...
     def drafting(self, request: RequestHandle | None) -> str:
         """
-        Whether a request, or one that is still to come (None), uses drafts, and if not why.
+        Whether a request (None: a future one) uses drafts, and if not, why.
         """
     def embed(self, text: typing.Any) -> numpy.typing.NDArray[numpy.float32]:
         """
-        The embedding of a str or token ids, of length 1.
+        The embedding of a str or token ids, normalized to length 1.
         """
     def hidden_rows(self, text: typing.Any, layers: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_top: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         """
@@ -141,11 +141,11 @@ class Generator:
         """
     def load_prefix(self, path: str) -> tuple[int, str]:
         """
-        Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.
+        Fills the caches of a free slot from a file; returns (number of tokens, ""), or (0, why the file is unusable).
         """
     def save_prefix(self, request: RequestHandle, path: str) -> int:
         """
-        Writes what is cached of a request; returns its number of tokens.
+        Writes the cached part of a request to a file; returns its number of tokens.
         """
     def set_remembers_outputs(self, remembers: bool) -> None:
         """
@@ -153,18 +153,18 @@ class Generator:
         """
     def submit(self, prompt: typing.Any, score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
-        Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with max_tokens=0.
+        Submits a request; any thread may call it. Takes the options of request_options(). read_prompt: read the prompt even if max_tokens is 0.
         """
     def time_passes(self, after: RequestHandle, max_tokens: typing.SupportsInt | typing.SupportsIndex, repeats: typing.SupportsInt | typing.SupportsIndex) -> list[float]:
         """
-        Seconds of passes of the target over 1 to max_tokens tokens, after a request that has ended.
+        Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that has ended.
         """
     def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...
     @property
     def draft_choice(self) -> str:
         """
-        What the draft "auto" chose, or "".
+        What draft="auto" chose, or "".
         """
     @property
     def draft_window(self) -> int:
@@ -172,7 +172,7 @@ class Generator:
     @property
     def has_chat_template(self) -> bool:
         """
-        Whether the target has a template of conversations.
+        Whether the target has a chat template.
         """
     @property
     def max_sequences(self) -> int:
@@ -189,7 +189,7 @@ class Generator:
     @property
     def placement(self) -> str:
         """
-        Which layers run on which devices, or "".
+        Which layers run on which devices; "" if none were asked for.
         """
     @property
     def pooling(self) -> str:
@@ -228,7 +228,7 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
     """
 def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]:
     """
-    Paths of the bundled target and draft.
+    The paths of the bundled target and draft, searched for in these folders.
     """
 def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
@@ -236,7 +236,7 @@ def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
 def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str]:
     """
-    The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.
+    The files of the named model among a repository's paths; all parts of a split model. ModelError.
     """
 def hub_repository(name: str) -> str:
     """
@@ -248,7 +248,7 @@ def ignored_keywords(**kwargs: typing.Any) -> list[str]:
     """
 def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str]) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """
-    (content, reasoning_content, [(id, name, arguments)]) of answers in a template; all texts but the last are beginnings.
+    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """
@@ -256,7 +256,7 @@ def read_metadata(path: str) -> dict[str, typing.Any]:
     """
 def render_chat_template(source: str, messages: str, tools: str, add_generation_prompt: bool, bos_token: str, eos_token: str) -> list[tuple[str, bool]]:
     """
-    The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. RuntimeError for a template that cannot be parsed, fails or exceeds a limit.
+    The output of a Jinja template in parts, each with whether it comes from messages or tools. messages and tools are JSON. RuntimeError if the template cannot be parsed, fails or exceeds a limit.
     """
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """
@@ -264,6 +264,6 @@ def request_options() -> dict[str, dict[str, typing.Any]]:
     """
 def take_log() -> list[tuple[int, str]]:
     """
-    The (level, line) logged since the last call, oldest first; levels are those of logging. The latest 10,000.
+    The (level, line) pairs logged since the last call, oldest first, at most the latest 10,000. Levels as in logging.
     """
 __version__: str = '0.1.0'
