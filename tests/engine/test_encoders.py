@@ -111,7 +111,7 @@ def test_what_makes_no_text_says_so(tmp_path: pathlib.Path) -> None:
 def test_an_encoder_is_no_draft(tmp_path: pathlib.Path) -> None:
     target = make("llama").write(tmp_path / "target.gguf")
     encoder = make_encoder("bert").write(tmp_path / "bert.gguf")
-    with pytest.raises(sd.Error, match=r"bert\.gguf: makes embeddings"):
+    with pytest.raises(sd.Error, match=r"bert\.gguf: is an embedding model"):
         sd.Generator(target=target, draft=encoder)
 
 

@@ -172,7 +172,7 @@ def test_foreign_files_are_ignored(tiny: pathlib.Path, tmp_path: pathlib.Path) -
 def test_errors(tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with sd.Generator(tiny, n_ctx=64) as gen:
         assert gen.load_prefix(tmp_path / "none") == 0
-        with pytest.raises(sd.Error, match="no prompt is cached that could be saved"):
+        with pytest.raises(sd.Error, match="there is no cached prompt to save"):
             gen.save_prefix(tmp_path / "cache")
         gen.generate("in the", max_tokens=2)
         with pytest.raises(sd.Error, match="cannot be opened"):

@@ -52,7 +52,7 @@ def test_bad_places(device: str, tmp_path: pathlib.Path) -> None:
     path = make("llama", seed=1).write(tmp_path / "tiny.gguf")
     for options, message in (
         ({"override_tensor": "ffn"}, "expected PATTERN=DEVICE"),
-        ({"override_tensor": "(=CPU"}, "no regular expression"),
+        ({"override_tensor": "(=CPU"}, "not a valid regular expression"),
         ({"override_tensor": "ffn=Vulkan9"}, "there is no device Vulkan9"),
         ({"tensor_split": "a"}, "must be numbers from 0"),
     ):
