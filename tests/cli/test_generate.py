@@ -132,7 +132,7 @@ def test_what_repeats_the_text_is_shown(specdec: pathlib.Path, options: list[str
 
 def test_a_text_that_measured_times_decided_is_not_called_repeatable(specdec: pathlib.Path) -> None:
     shown = run(specdec, "-p", PROMPT, "-n", "2", "-t", "1").stderr
-    assert ", verification block\nrepeat   start with --seed: -k auto" in shown
+    assert ", verification block\nrepeat   start with --seed: without it, -k auto" in shown
 
 
 def test_prompt_from_argument_file_and_standard_input(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -25,13 +25,12 @@ def test_both_sources_propose(pair: tuple[str, str], num_draft_tokens: int) -> N
     )
     sources = [piece.draft_source for piece in completion.pieces]
     stats = completion.stats
-    assert "suffix" in sources
     assert stats.accepted_copies == sources.count("suffix") <= stats.drafted_copies
     assert stats.accepted == sum(piece.from_draft for piece in completion.pieces)
     assert stats.accepted - stats.accepted_copies == sources.count("model")
     assert set(sources) <= {"suffix", "model", None}
     if num_draft_tokens == 4:  # whether "auto" drafts depends on measured times
-        assert "model" in sources
+        assert {"suffix", "model"} <= set(sources)
 
 
 def test_the_text_does_not_depend_on_the_sources(pair: tuple[str, str]) -> None:
