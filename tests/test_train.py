@@ -122,7 +122,7 @@ def check_error(capfd: pytest.CaptureFixture[str], tmp_path: pathlib.Path, messa
 
 
 @needs_torch
-def test_bad_input(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(specdec: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name, content in {
         "empty.txt": b"",
         "binary.txt": b"\0\1\2",
@@ -143,6 +143,9 @@ def test_bad_input(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) ->
     mamba = make("mamba").write(tmp_path / "mamba.gguf")
     check_error(capfd, tmp_path, "llama.cpp does not give the rows", "--target", mamba, "--text", SOURCES)
     check_error(capfd, tmp_path, "none.gguf", "--target", tmp_path / "none.gguf", "--text", SOURCES)
+    mxfp6 = tmp_path / "mxfp6.gguf"
+    subprocess.run([specdec, "quantize", TARGET, mxfp6], check=True, stdout=subprocess.DEVNULL)
+    check_error(capfd, tmp_path, "train with the file that it was made from", "--target", mxfp6, "--text", SOURCES)
 
 
 def test_without_torch(tmp_path: pathlib.Path) -> None:
@@ -194,7 +197,7 @@ def test_the_head_begins_with_the_targets_feed_forward() -> None:
         held_out = [reader.read(part) for part in texts.held_out["code"]]
         samples = [reader.read(part) for part in texts.training[:16]]
     head = Head(shape)
-    regression = begin.begin(head, samples, rows.scale_of(samples), target.output_norm())
+    begin.begin_linear(head, samples, rows.scale_of(samples), target.output_norm())
     output = torch.from_numpy(target.output(np.arange(shape.vocabulary)))
     before = begin.start_loss(head, output, held_out)
     weights = [parameter.detach().clone() for parameter in head.parameters()]
@@ -202,9 +205,9 @@ def test_the_head_begins_with_the_targets_feed_forward() -> None:
     assert of_target is not None and of_target.gate.shape == (768, 256)
     noise = np.random.default_rng(0).normal(size=of_target.down.shape).astype(np.float32)
     random = replace(of_target, down=noise)
-    assert not begin.take_feed_forward(head, random, regression.unit, samples, held_out, output)
+    assert not begin.take_feed_forward(head, random, held_out, output)
     assert all(torch.equal(a, b) for a, b in zip(head.parameters(), weights, strict=True))
-    assert begin.take_feed_forward(head, of_target, regression.unit, samples, held_out, output)
+    assert begin.take_feed_forward(head, of_target, held_out, output)
     after = begin.start_loss(head, output, held_out)
     assert after < before - 0.3 and torch.equal(head.ffn_norm, torch.from_numpy(of_target.norm))
 
@@ -327,7 +330,7 @@ def test_a_head_begins_with_a_linear_prediction() -> None:
     """Where the next row is a linear function of a row and an embedding, the head's state is it."""
     import torch
 
-    from specdec_native.train.begin import begin
+    from specdec_native.train.begin import begin_linear
     from specdec_native.train.head import Head
     from specdec_native.train.rows import TOP, Sample
 
@@ -357,7 +360,7 @@ def test_a_head_begins_with_a_linear_prediction() -> None:
             )
         )
     head = Head(Shape(width, 2, 2, 64, (0, 1, 2), None, 90, 512, 1e-5))
-    begin(head, samples[1:], (1 / size).astype(np.float32), np.ones(width, np.float32))
+    begin_linear(head, samples[1:], (1 / size).astype(np.float32), np.ones(width, np.float32))
     rows, embeddings = (torch.from_numpy(a).float()[None] for a in (samples[0].rows, samples[0].embeddings))
     with torch.no_grad():
         state = next(head.steps(rows, embeddings, 1, 1))[0, 20:-1].numpy()

@@ -20,17 +20,21 @@ from torch import Tensor
 
 from .head import Head
 from .loss import divergence
-from .rows import Sample
+from .rows import FIRST, Sample
 from .shape import Shape
-from .target_weights import F32Array, FeedForward
+from .target_weights import F32Array, FeedForward, TargetWeights
 
-FIRST = 4  #: tokens at the start of a sequence that are left out: some models give them much larger rows
 FOCUS = 1.5  #: scale of queries and keys: the larger, the more a cell attends to itself
 RIDGE = 0.03  #: times the number of tokens; columns have a size of about 1
 NOISE = 0.1  #: scale of the random weights that training begins with
 WEIGHED = 12  #: samples that choose the neurons
 
 TOKENS_PER_FEATURE = 16  #: that the regression reads if there is time
+
+
+def unit_of(row_scale: F32Array, width: int) -> float:
+    """The median size of a column of the last row."""
+    return float(np.median(1 / row_scale[-width:]))
 
 
 @dataclass(slots=True)
@@ -48,17 +52,14 @@ class Regression:
         self.inner = torch.zeros(size, size, dtype=torch.float64)
         self.outer = torch.zeros(size, self.width, dtype=torch.float64)
 
-    @property
-    def unit(self) -> float:
-        """The median size of a column of the last row."""
-        return float(np.median(1 / self.row_scale[-self.width :]))
-
     def add(self, sample: Sample) -> None:
         rows = sample.rows.astype(np.float32) * self.row_scale
         embeddings = sample.embeddings.astype(np.float32)
         embeddings /= np.sqrt((embeddings * embeddings).mean(1, keepdims=True) + 1e-12)
         features = torch.from_numpy(np.hstack([rows, embeddings])[FIRST:-1])
-        wanted = torch.from_numpy(sample.rows[FIRST + 1 :, -self.width :].astype(np.float32) / self.unit)
+        wanted = torch.from_numpy(
+            sample.rows[FIRST + 1 :, -self.width :].astype(np.float32) / unit_of(self.row_scale, self.width)
+        )
         self.inner += features.T @ features
         self.outer += features.T @ wanted
         self.num_tokens += len(features)
@@ -84,7 +85,7 @@ def fit_bytes(shape: Shape) -> int:
     return 2 * 8 * num_features(shape) ** 2
 
 
-def begin(head: Head, samples: Iterable[Sample], row_scale: F32Array, output_norm: F32Array) -> Regression:
+def begin_linear(head: Head, samples: Iterable[Sample], row_scale: F32Array, output_norm: F32Array) -> None:
     """Sets all weights of the head except its feed-forward, which adds little noise."""
     s, width = head.shape, head.shape.width
     regression = Regression(row_scale, width)
@@ -114,7 +115,6 @@ def begin(head: Head, samples: Iterable[Sample], row_scale: F32Array, output_nor
         head.attn_v[:, :width] = values
         head.attn_output.copy_(outputs)
         head.ffn_down.mul_(NOISE)
-    return regression
 
 
 def start_loss(head: Head, output: Tensor, held_out: Sequence[Sample]) -> float:
@@ -122,22 +122,20 @@ def start_loss(head: Head, output: Tensor, held_out: Sequence[Sample]) -> float:
     losses = []
     with torch.no_grad():
         for sample in held_out:
-            rows, embeddings = (torch.from_numpy(a).float()[None] for a in (sample.rows, sample.embeddings))
+            rows, embeddings, tokens, probs = sample.tensors()
             (state,) = head.steps(rows, embeddings, 1, 1)
-            tokens, probs = torch.from_numpy(sample.tokens).long(), torch.from_numpy(sample.probs)
             losses.append(float(divergence(head.logits(state[0], output), tokens, probs)))
     return float(np.mean(losses))
 
 
-def take_feed_forward(
-    head: Head, source: FeedForward, unit: float, samples: Iterable[Sample], held_out: Sequence[Sample], output: Tensor
-) -> bool:
+def take_feed_forward(head: Head, source: FeedForward, held_out: Sequence[Sample], output: Tensor) -> bool:
     """Copies the neurons of the source that contribute most, and keeps them if the head then predicts the held-out text
-    better: the source may have another activation function or norm. unit: of the head's rows."""
+    better: the source may have another activation function or norm."""
     s = head.shape
+    unit = unit_of(head.row_scale.numpy(), s.width)
     gate, up, down, norm = (torch.from_numpy(a) for a in (source.gate, source.up, source.down, source.norm))
     energy = torch.zeros(len(gate))
-    for sample in samples:
+    for sample in held_out[:WEIGHED]:
         rows = torch.from_numpy(sample.rows[FIRST:, -s.width :].astype(np.float32))
         normal = F.rms_norm(rows, (s.width,), norm, s.epsilon)
         energy += (F.silu(normal @ gate.T) * (normal @ up.T)).square().mean(0)
@@ -156,3 +154,18 @@ def take_feed_forward(
             for parameter, old in zip(replaced, kept, strict=True):
                 parameter.copy_(old)
     return is_better
+
+
+def begin(
+    head: Head,
+    target: TargetWeights,
+    samples: Iterable[Sample],
+    held_out: Sequence[Sample],
+    row_scale: F32Array,
+    output: F32Array,
+) -> None:
+    """Sets all weights. output: [head's vocabulary, width]"""
+    begin_linear(head, samples, row_scale, target.output_norm())
+    feed_forward = target.feed_forward(head.shape.layers[-1])
+    if feed_forward is not None:
+        take_feed_forward(head, feed_forward, held_out, torch.from_numpy(output))

@@ -117,17 +117,17 @@ def memory_of(shape: Shape, buffer_bytes: int, fit_bytes: int) -> int:
     return max(weights + logits, fit_bytes) + 2 * buffer_bytes + (128 << 20)
 
 
-def with_progress(samples: Iterator[Sample], num_tokens: int, end: float) -> Iterator[Sample]:
+def with_progress(samples: Iterator[Sample], reader: RowReader, num_tokens: int, end: float) -> Iterator[Sample]:
     """Yields samples until the time `end`, and reports every tenth of num_tokens."""
-    read, tenths = 0, 0
+    reported = 0
     for sample in samples:
         yield sample
-        read += len(sample.tokens) + 1
         if time.monotonic() >= end:
             return
-        if 10 * read // num_tokens > tenths:
-            tenths = 10 * read // num_tokens
-            say(f"first fit: {min(read, num_tokens)} of {num_tokens} tokens read")
+        tenths = 10 * reader.num_read // num_tokens
+        if tenths > reported:
+            reported = tenths
+            say(f"first fit: {min(reader.num_read, num_tokens)} of {num_tokens} tokens read")
 
 
 def line_of(state: State, reader: RowReader, costs: Costs) -> str:
@@ -145,7 +145,7 @@ def train(options: argparse.Namespace) -> None:
     import torch
 
     from . import head_file, rows, shape, speed
-    from .begin import WEIGHED, begin, fit_bytes, fit_tokens, take_feed_forward
+    from .begin import begin, fit_bytes, fit_tokens
     from .head import Head
     from .target_weights import TargetWeights
     from .trainer import Trainer, endless
@@ -172,7 +172,8 @@ def train(options: argparse.Namespace) -> None:
         say(describe(chosen, texts, memory_of(chosen, buffer_bytes, fit_bytes(chosen))))
         reader = rows.RowReader(gen, target, chosen)
         held_out = {kind: [reader.read(part) for part in parts] for kind, parts in texts.held_out.items()}
-        scale = rows.scale_of([sample for samples in held_out.values() for sample in samples])
+        measured = [sample for samples in held_out.values() for sample in samples]
+        scale = rows.scale_of(measured)
         reader.num_read = 0
         given = (
             endless(texts.training, options.seed) if documents is None else itertools.chain(texts.training, documents)
@@ -184,13 +185,8 @@ def train(options: argparse.Namespace) -> None:
         if options.goes_on is None:
             num_tokens = max(1, min(fit_tokens(chosen), int(options.tokens * FIT_SHARE)))
             fit_end = end - (1 - FIT_SHARE) * options.hours * 3600
-            in_time = with_progress(buffer.first(num_tokens), num_tokens, fit_end)
-            measured = [sample for several in held_out.values() for sample in several]
-            regression = begin(head, in_time, scale, target.output_norm())
-            feed_forward = target.feed_forward(chosen.layers[-1])
-            if feed_forward is not None:
-                weighed = measured[:WEIGHED]
-                take_feed_forward(head, feed_forward, regression.unit, weighed, measured, torch.from_numpy(output))
+            samples = with_progress(buffer.first(num_tokens), reader, num_tokens, fit_end)
+            begin(head, target, samples, measured, scale, output)
         else:
             head.go_on(torch.from_numpy(scale))
         costs = speed.measure(gen, texts.training[0][:64].tolist(), target.num_bytes, chosen.pass_bytes())

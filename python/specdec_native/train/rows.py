@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from .._generator import Generator
 from .loss import ABSENT
@@ -18,6 +20,9 @@ from .text import LENGTH, Tokens
 TOP = 24  #: likeliest tokens at each place; training treats all others as one
 USES = 2  #: how often a sequence is trained on before it is dropped; reading it takes longer than training
 LARGEST = 60000.0  #: below the largest float16
+FIRST = (
+    4  #: tokens at the start of a sequence whose rows are not fitted: in some models, attention sinks have larger ones
+)
 
 Halves = npt.NDArray[np.float16]
 
@@ -28,11 +33,19 @@ class Sample:
 
     rows: Halves  #: [T - 1, layers * width] of tokens 0 to T - 2
     embeddings: Halves  #: [T - 1, width] of tokens 1 to T - 1
-    tokens: npt.NDArray[
-        np.int32
-    ]  #: [T - 1, TOP] likeliest tokens after tokens 1 to T - 1, as indices of the head's vocabulary
+    tokens: npt.NDArray[np.int32]  #: [T - 1, TOP] likeliest after tokens 1 to T - 1, indices of the head's vocabulary
     probs: npt.NDArray[np.float32]  #: [T - 1, TOP]
     agrees: npt.NDArray[np.bool_]  #: [T - 1] whether tokens 1 to T - 1 are the target's likeliest
+
+    def tensors(self, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """rows and embeddings as float32 [1, T - 1, ...], tokens as int64, probs."""
+        rows, embeddings = (torch.from_numpy(a).to(device).float()[None] for a in (self.rows, self.embeddings))
+        return (
+            rows,
+            embeddings,
+            torch.from_numpy(self.tokens).long().to(device),
+            torch.from_numpy(self.probs).to(device),
+        )
 
 
 def bytes_per_token(shape: Shape) -> int:
@@ -65,9 +78,8 @@ class RowReader:
 
 
 def scale_of(samples: list[Sample]) -> npt.NDArray[np.float32]:
-    """1 / root mean square of each column. Leaves out the first tokens: in some models these attention sinks have much
-    larger rows."""
-    rows = np.concatenate([sample.rows[4:] for sample in samples]).astype(np.float32)
+    """1 / root mean square of each column, without the FIRST tokens."""
+    rows = np.concatenate([sample.rows[FIRST:] for sample in samples]).astype(np.float32)
     scale: npt.NDArray[np.float32] = 1 / np.maximum(np.sqrt((rows * rows).mean(0)), 1e-4)
     return scale
 

@@ -28,12 +28,22 @@ class FeedForward:
     norm: F32Array  #: [width]
 
 
+def read_file(path: pathlib.Path) -> gguf.GGUFReader:
+    try:
+        return gguf.GGUFReader(path)
+    except ValueError as error:  # MXFP6 of this project, for example
+        raise ModelError(
+            f"{path}: has weights that cannot be read for training ({error}); train with the file that it was made"
+            " from: the head serves both"
+        ) from None
+
+
 class TargetWeights:
     """Decodes rows on demand, because whole matrices are as large as the model."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
-        first = gguf.GGUFReader(path)
+        first = read_file(path)
         self.fields = first.fields
         self._tensors = {tensor.name: tensor for reader in (first, *self._other_parts()) for tensor in reader.tensors}
         self.architecture = str(self.value("general.architecture"))
@@ -48,7 +58,7 @@ class TargetWeights:
         """The other files of a split one, "name-00001-of-00003.gguf"."""
         count = int(self.value("split.count", 1))
         stem = self.path.name.removesuffix(f"-00001-of-{count:05}.gguf")
-        return [gguf.GGUFReader(self.path.with_name(f"{stem}-{i:05}-of-{count:05}.gguf")) for i in range(2, count + 1)]
+        return [read_file(self.path.with_name(f"{stem}-{i:05}-of-{count:05}.gguf")) for i in range(2, count + 1)]
 
     def value(self, key: str, default: Any = None) -> Any:
         if key in self.fields:
@@ -80,16 +90,19 @@ class TargetWeights:
         return np.ones(self.width, np.float32) if name is None else np.array(self._tensors[name].data, np.float32)
 
     def feed_forward(self, layer: int) -> FeedForward | None:
-        """None: the layer has none of this form (experts, fused matrices, another norm)."""
+        """None: the layer has none of this form (experts, fused matrices, another norm), or it cannot be decoded."""
         names = [f"blk.{layer}.{name}.weight" for name in ("ffn_gate", "ffn_up", "ffn_down")]
         norms = [f"blk.{layer}.{name}.weight" for name in FEED_FORWARD_NORMS]
         norm = next((name for name in norms if name in self._tensors), None)
         if norm is None or any(name not in self._tensors for name in names):
             return None
-        gate, up, down = (self._rows(name, np.arange(int(self._tensors[name].shape[1]))) for name in names)
+        try:
+            gate, up, down = (self._rows(name, np.arange(int(self._tensors[name].shape[1]))) for name in names)
+        except ModelError:
+            return None
         found = FeedForward(gate, up, down, np.array(self._tensors[norm].data, np.float32))
-        is_square = gate.shape == up.shape == down.T.shape and gate.shape[1] == self.width
-        return found if is_square else None
+        fits = gate.shape == up.shape == down.T.shape and gate.shape[1] == self.width
+        return found if fits else None
 
     def ends(self) -> list[int]:
         """Ids that end a text or a turn, and other control tokens."""

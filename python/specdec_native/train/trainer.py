@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from .head import Head
 from .loss import agreement, divergence
@@ -89,18 +88,9 @@ class Trainer:
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16)
 
-    def _tensors(self, sample: Sample) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        rows, embeddings = (torch.from_numpy(a).to(self.device).float()[None] for a in (sample.rows, sample.embeddings))
-        return (
-            rows,
-            embeddings,
-            torch.from_numpy(sample.tokens).long().to(self.device),
-            torch.from_numpy(sample.probs).to(self.device),
-        )
-
     def _train_on(self, sample: Sample, drafts: int) -> float:
         """Adds the gradients for a sequence. Returns the loss of the first draft."""
-        rows, embeddings, tokens, probs = self._tensors(sample)
+        rows, embeddings, tokens, probs = sample.tensors(self.device)
         losses = []
         with self._autocast():
             for step, state in enumerate(self.head.steps(rows, embeddings, 1, drafts)):
@@ -133,7 +123,7 @@ class Trainer:
         greedy, sampled, counts = np.zeros(DRAFTS), np.zeros(DRAFTS), np.zeros(DRAFTS)
         loss = 0.0
         for sample in samples:
-            rows, embeddings, tokens, probs = self._tensors(sample)
+            rows, embeddings, tokens, probs = sample.tensors(self.device)
             accepted = same = np.ones(len(sample.agrees), bool)
             for step, state in enumerate(self.averaged.steps(rows, embeddings, 1, DRAFTS)):
                 logits = self.averaged.logits(state[0, step:], self._output).float()
