@@ -17,6 +17,9 @@ cost are realistic. With d the small width and D the large one:
   the constant on, to the rows of the padding ids, where it gives logits of -1000 and less.
 - An EAGLE-3 head stays one layer. It reads rows side by side, of three layers (fc) or of a token and what it is read
   with (q, k, v), each of which gets D columns. Embeddings and the output matrix are the target's.
+- A block drafter (DSpark) keeps its layers, too. Its confidence reads a row and the bias's vector side by side; the
+  bias itself depends on tokens only. Its norms of queries and keys keep their width but get the smaller epsilon, which
+  changes them by less than F16 rounding.
 """
 
 from __future__ import annotations
@@ -83,11 +86,23 @@ class Small:
 
 MATRICES = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
 NORMS = ["attn_norm", "ffn_norm"]
-HEAD = "eagle3"  # architecture of a drafting head
+HEAD, BLOCK_DRAFTER = "eagle3", "dflash"  # architectures of drafters
+HEAD_WIDE = ["attn_q_norm", "attn_k_norm"]  # norms of a block drafter's heads, which keep their width
+BIAS = ["markov_w1.weight", "markov_w2.weight"]  # by the token before, [vocabulary, rank]
 
 
 def norms(architecture: str) -> list[str]:
     return [*NORMS, "attn_norm_2"] if architecture == HEAD else NORMS
+
+
+def own_tensors(architecture: str) -> set[str]:
+    """Outside the layers."""
+    if architecture == HEAD:
+        return {"fc.weight", "output_norm.weight"}
+    if architecture == BLOCK_DRAFTER:
+        parts = {"fc.weight", "enc.output_norm.weight", "output_norm.weight", "conf_proj.weight", "conf_proj.bias"}
+        return parts | set(BIAS)
+    return {"token_embd.weight", "output_norm.weight"}
 
 
 def read(path: pathlib.Path) -> Small:
@@ -103,8 +118,8 @@ def read(path: pathlib.Path) -> Small:
         return default if field is None else field.contents()
 
     arch = value("general.architecture")
-    if arch not in ("llama", HEAD):
-        raise WidenError(f"{path}: architecture is {arch}; only llama and {HEAD} can be widened")
+    if arch not in ("llama", HEAD, BLOCK_DRAFTER):
+        raise WidenError(f"{path}: architecture is {arch}; only llama, {HEAD} and {BLOCK_DRAFTER} can be widened")
     tensors = {tensor.name: np.asarray(tensor.data) for tensor in reader.tensors}
     heads = int(value(f"{arch}.attention.head_count"))
     width, layers = int(value(f"{arch}.embedding_length")), int(value(f"{arch}.block_count"))
@@ -116,10 +131,13 @@ def read(path: pathlib.Path) -> Small:
         int(value(f"{arch}.attention.head_count_kv", heads)),
         len(value("tokenizer.ggml.tokens")),
     )
-    known = {f"blk.{i}.{name}.weight" for i in range(layers) for name in [*MATRICES, *norms(arch)]}
-    known |= {"fc.weight" if arch == HEAD else "token_embd.weight", "output_norm.weight"}
-    if difference := (known ^ tensors.keys()) - ({"output.weight"} if arch != HEAD else set()):
-        raise WidenError(f"{path}: only plain llama models and heads; {min(difference)} is missing or unexpected")
+    in_layers = [*MATRICES, *norms(arch), *(HEAD_WIDE if arch == BLOCK_DRAFTER else [])]
+    known = {f"blk.{i}.{name}.weight" for i in range(layers) for name in in_layers} | own_tensors(arch)
+    if difference := (known ^ tensors.keys()) - ({"output.weight"} if arch == "llama" else set()):
+        raise WidenError(
+            f"{path}: only plain llama models, EAGLE-3 heads and DSpark drafters; {min(difference)} is missing or"
+            " unexpected"
+        )
     for name, tensor in tensors.items():
         if tensor.dtype not in (np.float16, np.float32):
             raise WidenError(f"{path}: {name} is quantized; give the F16 or F32 file")
@@ -206,8 +224,10 @@ def check(small: Small, shape: Shape) -> None:
             f"--kv-heads is {shape.kv_heads} for {shape.heads} heads; "
             f"the small model's {s.heads} heads on {s.kv_heads} need {needed}"
         )
-    if small.architecture == HEAD and shape.vocabulary != s.vocabulary:
-        raise WidenError(f"--vocabulary is {shape.vocabulary}; a head has the {s.vocabulary} of its file")
+    if small.architecture != "llama" and shape.vocabulary != s.vocabulary:
+        raise WidenError(f"--vocabulary is {shape.vocabulary}; a drafter has the {s.vocabulary} of its file")
+    if small.architecture == BLOCK_DRAFTER and shape.layers != s.layers:
+        raise WidenError(f"--layers is {shape.layers}; a block drafter has the {s.layers} of its file")
     if shape.vocabulary > s.vocabulary and shape.width < s.width + 32:
         raise WidenError(f"--vocabulary {shape.vocabulary} needs a --width of at least {s.width + 32}")
 
@@ -310,12 +330,28 @@ def vocabulary_tensors(small: Small, shape: Shape) -> list[Matrix | Vector]:
     ]
 
 
+def block_tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
+    d, rank = small.shape.width, small.tensors[BIAS[0]].shape[1]
+    confidence = small.tensors["conf_proj.weight"].reshape(1, d + rank)
+    patches = [(0, 0, confidence[:, :d]), (0, shape.width, confidence[:, d:])]
+    yield Vector("enc.output_norm.weight", norm(small, shape, small.tensors["enc.output_norm.weight"]))
+    yield Matrix("conf_proj.weight", 1, shape.width + rank, float(confidence.astype(np.float32).std()), patches)
+    yield Vector("conf_proj.bias", small.tensors["conf_proj.bias"].astype(np.float32))
+    for name in BIAS:
+        yield Matrix(name, shape.vocabulary, rank, 0.0, [(0, 0, small.tensors[name])])
+    for layer in range(shape.layers):
+        for name in HEAD_WIDE:
+            yield Vector(f"blk.{layer}.{name}.weight", small.layer(layer, name).astype(np.float32))
+
+
 def tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
-    if small.architecture == HEAD:
+    if small.architecture == "llama":
+        yield from vocabulary_tensors(small, shape)
+    else:
         yield fc(small, shape)
         yield Vector("output_norm.weight", norm(small, shape, small.tensors["output_norm.weight"]))
-    else:
-        yield from vocabulary_tensors(small, shape)
+    if small.architecture == BLOCK_DRAFTER:
+        yield from block_tensors(small, shape)
     q, kv = shape.heads * small.head, shape.kv_heads * small.head
     inputs = shape.width * (small.layer(0, "attn_q").shape[1] // small.shape.width)
     sizes = {"attn_q": (q, inputs), "attn_k": (kv, inputs), "attn_v": (kv, inputs)}
@@ -492,8 +528,8 @@ def shape_of(options: argparse.Namespace, small: Small) -> Shape:
     shape = small.shape
     if options.shape != "same":
         shape = Shape(*NAMED[options.shape], vocabulary=shape.vocabulary)
-        if small.architecture == HEAD:
-            shape = replace(shape, layers=1)
+        if small.architecture != "llama":
+            shape = replace(shape, layers=small.shape.layers)
     return replace(shape, **{name: value for name in vars(shape) if (value := getattr(options, name)) is not None})
 
 

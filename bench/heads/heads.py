@@ -1,12 +1,12 @@
-"""A drafting head of the bundled target compared with the bundled draft.
+"""Drafting heads and block drafters of the bundled target compared with the bundled draft.
 
-python -m bench.heads.heads HEAD.gguf [--wide FOLDER]
+python -m bench.heads.heads DRAFTER.gguf... [--speed | --wide FOLDER]
 
-models/train makes the head. What the drafts are worth: accepted drafts and tokens per pass for each K, on the prompts
-of bench/cycle/cycles.py at temperatures 0 and 0.8; no times, so any machine will do. Or, with --wide, the speed with
-everything widened to the 1.1B class (the draft to 115M): tokens per second for each K (0 and "auto", too), sources of
-drafts and lengths taking turns, medians over the rounds; and the milliseconds of a pass. F16 files are made in the
-folder once (2.4 GB). Prints a table.
+What the drafts are worth: accepted drafts and tokens per pass for each K, on the prompts of bench/cycle/cycles.py at
+temperatures 0 and 0.8; no times, so any machine will do. Or, with --speed, tokens per second for each K (0 and "auto",
+too), sources of drafts and lengths taking turns, medians over the rounds; and the milliseconds of a pass. --wide
+measures this with everything widened to the 1.1B class (the draft to 115M); F16 files are made in the folder once (2.4
+GB). Prints a table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def print_worth(drafts: dict[str, pathlib.Path], lengths: list[int], tokens: int
                 print(f"| {name} | {temperature} | {k} | {accepted / drafted:.3f} | {made / passes:.2f} |", flush=True)
 
 
-def widened(model: pathlib.Path, shape: str, folder: pathlib.Path) -> pathlib.Path:
+def widened(model: pathlib.Path, shape: str, folder: pathlib.Path | None) -> pathlib.Path:
+    if folder is None:
+        return model
     out = folder / f"{shape}-{model.name}"
     if not out.exists():
         subprocess.run(
@@ -59,9 +61,8 @@ def widened(model: pathlib.Path, shape: str, folder: pathlib.Path) -> pathlib.Pa
 
 def print_speed(drafts: dict[str, pathlib.Path], lengths: list[Length], options: argparse.Namespace) -> None:
     target = options.target or widened(TARGET, "1.1b", options.wide)
-    shapes = {"draft": "115m", "head": "1.1b"}
     generators = {
-        name: generator(target, widened(path, shapes[name], options.wide), options.threads)
+        name: generator(target, widened(path, "115m" if path == DRAFT else "1.1b", options.wide), options.threads)
         for name, path in drafts.items()
     }
     speeds: dict[tuple[str, Length], list[float]] = defaultdict(list)
@@ -85,7 +86,8 @@ def print_speed(drafts: dict[str, pathlib.Path], lengths: list[Length], options:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("head", type=pathlib.Path)
+    parser.add_argument("drafters", type=pathlib.Path, nargs="+", metavar="DRAFTER.gguf")
+    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--wide", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--target", type=pathlib.Path, help="the widened target in other weights")
     parser.add_argument("--k", type=lambda k: k if k == "auto" else int(k), nargs="+", default=[1, 2, 3, 5])
@@ -94,8 +96,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    drafts = {"draft": DRAFT, "head": options.head}
-    if options.wide is None:
+    drafts = {path.stem.removeprefix("stdlib-").removesuffix("-f16"): path for path in (DRAFT, *options.drafters)}
+    if options.wide is None and not options.speed:
         print_worth(drafts, options.k, options.tokens, options.seeds)
     else:
         print_speed(drafts, options.k, options)

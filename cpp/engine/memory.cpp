@@ -30,23 +30,36 @@ CacheNeed cache_need(const GeneratorOptions& options, int context, const std::ve
                      const std::vector<GgufFile>& draft) {
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
-  const auto bytes = [&](const GgufFile& file, int tokens) {
-    const CacheShape shape = CacheShape::of(file);
-    return shape.bytes(sequences * static_cast<std::uint64_t>(tokens), type) + shape.state_bytes(sequences);
+  const auto cells = [&](int tokens) { return sequences * static_cast<std::uint64_t>(tokens); };
+  const auto whole = [&](const std::vector<GgufFile>& model, int tokens) {
+    const CacheShape shape = CacheShape::of(model.front());
+    return shape.bytes(cells(tokens), type) + shape.state_bytes(sequences);
   };
-  CacheNeed need{bytes(target.front(), context)};
-  const OwnHeadInfo own = own_head(target);
-  if (draft.empty() && own.problem.empty() &&
-      options.num_draft_tokens != 0) {  // each layer has a cache for all of them
-    const auto layers = static_cast<std::uint64_t>(own.num_layers);
-    need.target +=
-        (layers - 1) * CacheShape::of(target.front())
-                           .bytes_of_last(sequences * static_cast<std::uint64_t>(context), type, idx(own.num_layers));
+  const auto of_head_layers = [&](const std::vector<GgufFile>& model, const OwnHeadInfo& head) {
+    return CacheShape::of(model.front()).bytes_of_last(cells(context), type, idx(head.num_layers));
+  };
+  // Each layer of a head has a context of its own, with a cache for all of them.
+  const auto of_head = [&](const std::vector<GgufFile>& model, const OwnHeadInfo& head) {
+    return static_cast<std::uint64_t>(head.num_layers) * of_head_layers(model, head);
+  };
+  CacheNeed need{whole(target, context)};
+  if (const OwnHeadInfo own = own_head(target); own.problem.empty()) {
+    need.target -= of_head_layers(target, own);
+    if (draft.empty() && options.num_draft_tokens != 0) need.target += of_head(target, own);
   }
   if (draft.empty()) return need;
-  const bool is_head = head_file(draft).kind != HeadKind::none;
-  const int held = is_head ? context : std::min(context, draft_window(options, context, trained_context(draft)));
-  need.draft = bytes(draft.front(), held);
+  switch (head_file(draft).kind) {
+    case HeadKind::none:
+      need.draft = whole(draft, std::min(context, draft_window(options, context, trained_context(draft))));
+      break;
+    case HeadKind::mtp:
+      need.draft = of_head(draft, own_head(draft));
+      break;
+    case HeadKind::assistant:  // reads the target's cache
+      break;
+    default:
+      need.draft = whole(draft, context);
+  }
   return need;
 }
 

@@ -9,12 +9,23 @@
 
 #include "base/index.h"
 #include "graph/blocks.h"
+#include "graph/row_products.h"
 #include "llama-model.h"
 
 namespace specdec {
 namespace {
 
 constexpr std::int64_t tile_rows = 16, most_tiles = 256;
+
+using Tile = std::array<float, idx(tile_rows)>;
+
+// By halves, which compilers vectorize.
+float largest_of(Tile& values) {
+  for (std::size_t half = values.size() / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) values[i] = std::max(values[i], values[i + half]);
+  }
+  return values[0];
+}
 
 bool is_in_memory(const ggml_tensor* t) { return t->buffer != nullptr && ggml_backend_buffer_is_host(t->buffer); }
 
@@ -95,26 +106,33 @@ void BlockRows::finish(Token before, float* logits) const {
 void BlockRows::add_bias(Token before, float* logits) const {
   const std::int64_t rank = w1_->ne[0], rows = w2_->ne[1], tiles = (rows + tile_rows - 1) / tile_rows;
   const auto id = [&](std::int64_t row) { return ids_.empty() ? row : ids_[idx(row)]; };
-  const auto end_of = [&](std::int64_t tile) { return std::min(rows, (tile + 1) * tile_rows); };
-  std::vector<float> maxima(idx(tiles), -std::numeric_limits<float>::infinity());
-  for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    for (std::int64_t row = tile * tile_rows; row < end_of(tile); ++row)
-      maxima[idx(tile)] = std::max(maxima[idx(tile)], logits[id(row)]);
-  }
   float least = -std::numeric_limits<float>::infinity();
+  std::vector<float> maxima;
   if (tiles > most_tiles) {
+    maxima.resize(idx(tiles));
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t first = tile * tile_rows, count = std::min(tile_rows, rows - first);
+      Tile values;
+      values.fill(least);
+      if (ids_.empty()) std::copy_n(logits + first, count, values.begin());
+      else
+        for (std::int64_t i = 0; i < count; ++i) values[idx(i)] = logits[ids_[idx(first + i)]];
+      maxima[idx(tile)] = largest_of(values);
+    }
     std::vector<float> sorted = maxima;
     std::nth_element(sorted.begin(), sorted.begin() + (most_tiles - 1), sorted.end(), std::greater<float>());
     least = sorted[idx(most_tiles - 1)];
   }
-  std::vector<float> of_before(idx(rank)), values(idx(tile_rows * rank));
+  std::vector<float> of_before(idx(rank));
   decode_rows(w1_, before, 1, of_before.data());
+  for (float& x : of_before) x *= bias_scale_;
+  RowProducts products(w2_, of_before.data());
+  Tile bias;
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    if (maxima[idx(tile)] < least) continue;
-    const std::int64_t first = tile * tile_rows;
-    decode_rows(w2_, first, end_of(tile) - first, values.data());
-    for (std::int64_t row = first; row < end_of(tile); ++row)
-      logits[id(row)] += bias_scale_ * dot(values.data() + (row - first) * rank, of_before.data(), rank);
+    if (!maxima.empty() && maxima[idx(tile)] < least) continue;
+    const std::int64_t first = tile * tile_rows, count = std::min(tile_rows, rows - first);
+    products.multiply(first, count, bias.data());
+    for (std::int64_t i = 0; i < count; ++i) logits[id(first + i)] += bias[idx(i)];
   }
 }
 

@@ -501,3 +501,18 @@ def test_info_tells_heads_from_models(specdec: pathlib.Path, tmp_path: pathlib.P
     assert json.loads(info(assistant, "--json"))["head"] == {"kind": "assistant", "target_layers": [], "usable": True}
     assert "this file is a Gemma 4 assistant for another model" in info(assistant)
     assert "an EAGLE-3 head" in info(changed(eagle3, target_layers=[1]))  # damaged
+
+
+@pytest.mark.parametrize(
+    ("name", "caches"), [("eagle3:llama", 1), ("mtp:qwen35", 1), ("mtp-of-2:step35", 4), ("assistant:gemma4", 0)]
+)
+def test_the_memory_plan_counts_the_caches_of_a_heads_layers(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, name: str, caches: int
+) -> None:
+    """Each of two layers has a context of its own, with a cache for both; an assistant reads the target's."""
+    target, head = pair_of(name)
+    paths = target.write(tmp_path / "target.gguf"), head.write(tmp_path / "head.gguf")
+    command = [specdec, "info", *paths, "--json", "-c", "512"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    one = 512 * 2 * head.shape.kv_heads * head.shape.head * 2  # keys and values, F16
+    assert json.loads(result.stdout)["cache_bytes"]["f16"]["draft"] == caches * one

@@ -16,7 +16,7 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.numpy_llama import exact, logits
-from tests.models.tiny_models import Shape, damped, eagle3_head, make, random_tokens
+from tests.models.tiny_models import Block, Shape, block_drafter, damped, eagle3_head, make, random_tokens, with_mask
 
 import specdec_native as sd
 from specdec_native import _core
@@ -69,8 +69,10 @@ def test_logits_are_the_small_models(widen: ModuleType, tmp_path: pathlib.Path, 
     assert (wide[:, 4096:] < small.min() - 1000).all()
 
 
-def test_a_drafting_head_drafts_as_the_small_one(widen: ModuleType, tmp_path: pathlib.Path) -> None:
-    target = damped(make("llama"))
+@pytest.mark.parametrize("kind", ["head", "block drafter"])
+def test_drafters_draft_as_the_small_ones(widen: ModuleType, tmp_path: pathlib.Path, kind: str) -> None:
+    target = damped(make("llama")) if kind == "head" else with_mask(make("llama"))
+    drafter = eagle3_head(target) if kind == "head" else block_drafter(target, Block(biased=True))
     options: sd.StreamOptions = {"max_tokens": 60, "temperature": 0, "logit_bias": {1: -math.inf}}
 
     def drafting(target: pathlib.Path, head: pathlib.Path) -> tuple[list[int], int, int]:
@@ -79,9 +81,9 @@ def test_a_drafting_head_drafts_as_the_small_one(widen: ModuleType, tmp_path: pa
         )
         return completion.tokens, completion.stats.drafted, completion.stats.accepted
 
-    small = target.write(tmp_path / "target.gguf"), eagle3_head(target).write(tmp_path / "head.gguf")
+    small = target.write(tmp_path / "target.gguf"), drafter.write(tmp_path / "drafter.gguf")
     for options_of_shape in ("--width 96 --ffn 128", "--width 128 --heads 8 --kv-heads 4 --ffn 160"):
-        wide = tmp_path / "wide-target.gguf", tmp_path / "wide-head.gguf"
+        wide = tmp_path / "wide-target.gguf", tmp_path / "wide-drafter.gguf"
         for path, out in zip(small, wide, strict=True):
             assert widen.main(["same", str(out), "--model", str(path), "--force", *options_of_shape.split()]) == 0
         assert drafting(*wide) == drafting(*small)

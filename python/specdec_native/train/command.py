@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .trainer import State
 
 REMEDY = 'pip install "specdec_native[train]"'
-MOST_TOKENS_PER_HOUR = 2_000_000  #: more than a machine can read
+MOST_BYTES_PER_HOUR = 5e15  #: of weights, once for every token: more than a machine can read
 FIT_SHARE = 0.25  #: of time and tokens, at most, for the closed form
 WRITTEN_FIRST = 40  #: documents that the target writes before training, if no text is given
 
@@ -67,6 +67,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="DRAFTER.gguf",
         help="a head that specdec-train made, to train further",
     )
+    p.add_argument(
+        "--feed-forward",
+        type=int,
+        metavar="WIDTH",
+        help="width of the head's feed-forward network (default: what a pass may cost)",
+    )
     p.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="(default: all)")
     p.add_argument("--memory", type=int, default=512, metavar="MB", help="for hidden rows of the target (default: 512)")
     p.add_argument("--seed", type=int, default=0)
@@ -78,14 +84,13 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def texts_of(gen: Generator, options: argparse.Namespace) -> tuple[Texts, Iterator[Tokens] | None]:
+def texts_of(gen: Generator, options: argparse.Namespace, target_bytes: int) -> tuple[Texts, Iterator[Tokens] | None]:
     """The iterator yields documents that the target writes, without end; None if text was given."""
     given = list(sources(options.text, options.chat))
     if given:
         say(f"reading {len(given)} documents")
-        return read_texts(
-            gen, given, int(min(options.tokens, options.hours * MOST_TOKENS_PER_HOUR)) + 2 * LEAST_TOKENS, options.seed
-        ), None
+        most = int(min(options.tokens, options.hours * MOST_BYTES_PER_HOUR / target_bytes))
+        return read_texts(gen, given, most + 2 * LEAST_TOKENS, options.seed), None
     if options.text or options.chat:
         raise Error("no text in " + ", ".join(map(str, [*options.text, *options.chat])))
     say("no text given: the target writes its own")
@@ -163,8 +168,8 @@ def train(options: argparse.Namespace) -> None:
     ) as gen:
         gen.hidden_rows([0])  # an error now rather than later
         target = TargetWeights(path)
-        texts, documents = texts_of(gen, options)
-        chosen = shape.shape_for(target, gen.head_layers, vocabulary_for(target, texts))
+        texts, documents = texts_of(gen, options, target.num_bytes)
+        chosen = shape.shape_for(target, gen.head_layers, vocabulary_for(target, texts), options.feed_forward)
         head = Head(chosen) if options.goes_on is None else head_file.read_head(options.goes_on, target, chosen)
         chosen = head.shape
         head_file.check_space(options.output, chosen)
@@ -220,6 +225,8 @@ def vocabulary_for(target: TargetWeights, texts: Texts) -> np.ndarray | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     p = parser()
     options = p.parse_args(arguments)
+    if options.feed_forward is not None and (options.feed_forward < 32 or options.feed_forward % 32 != 0):
+        p.error("--feed-forward must be a positive multiple of 32")
     if options.hours <= 0 or options.threads < 1 or options.memory < 1 or options.tokens < 1:
         p.error("--hours, --tokens, --threads and --memory must be positive")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # saves, as Ctrl-C does

@@ -76,8 +76,14 @@ def vocabulary_of(counts: npt.NDArray[np.integer], needed: list[int]) -> npt.NDA
     return np.sort(np.array(list(kept), np.int64))
 
 
-def shape_for(target: TargetWeights, layers: tuple[int, ...], tokens: npt.NDArray[np.int64] | None) -> Shape:
-    """The feed-forward is as wide as COST allows, between one and two times the target's width."""
+def shape_for(
+    target: TargetWeights,
+    layers: tuple[int, ...],
+    tokens: npt.NDArray[np.int64] | None,
+    feed_forward: int | None = None,
+) -> Shape:
+    """Without a width of its own, the feed-forward is as wide as COST allows, between one and two times the target's
+    width."""
     width = target.width
     heads = width // head_width_of(width)
     kv_heads = heads // 2 if heads % 2 == 0 else heads
@@ -95,6 +101,8 @@ def shape_for(target: TargetWeights, layers: tuple[int, ...], tokens: npt.NDArra
             target.epsilon,
         )
 
+    if feed_forward is not None:
+        return made(feed_forward)
     step = 64 if width < 1024 else 256
     widths = [w for w in range(2 * width // step * step, width, -step) if w > 0]
     fits = [w for w in widths if made(w).layer_weights * BYTES_PER_WEIGHT <= COST * target.num_bytes]
