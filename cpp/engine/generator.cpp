@@ -165,16 +165,18 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
 }
 
 // All that a model's cache depends on except the tokens.
-std::string Generator::cache_key(const std::string& path) const {
+std::string Generator::cache_key(const std::string& path, const std::string& place) const {
   const Isa* isa = default_isa().isa;
   return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) +
-         " sequences, " + (isa == nullptr ? "" : feature_names(isa->usable())) + models_.places();
+         " sequences, " + (isa == nullptr ? "" : feature_names(isa->usable())) + place;
 }
+
+std::string Generator::target_key() const { return cache_key(options_.target, models_.place_of_target()); }
 
 std::string Generator::draft_key() const {
   const Model* const draft = models_.draft_model();
-  return draft == nullptr ? cache_key(options_.target) + " mtp " + std::to_string(models_.draft_contexts().size())
-                          : cache_key(draft->path()) + options_.draft_weights;
+  return draft == nullptr ? target_key() + " mtp " + std::to_string(models_.draft_contexts().size())
+                          : cache_key(draft->path(), models_.place_of_draft()) + options_.draft_weights;
 }
 
 // Identifies the pair of models, their kinds of weights and caches, and this machine.
@@ -192,7 +194,7 @@ std::string Generator::auto_key() const {
       std::to_string(n_threads()) + ", " + (isa == nullptr ? "" : feature_names(isa->usable()));
   for (const bool option : {options_.use_mmap, options_.repack, options_.suffix}) key += option ? ", yes" : ", no";
   for (const std::string& server : options_.rpc_servers) key += ", " + server;
-  return key + models_.places();
+  return key + models_.place_of_target() + models_.place_of_draft();
 }
 
 void Generator::check_text(const std::vector<Token>& tokens) const {
@@ -235,7 +237,7 @@ int Generator::save_prefix(const RequestHandle& request, const std::string& path
 
 int Generator::write_prefix(PrefixFile prefix, const std::string& path) const {
   if (prefix.tokens.empty()) throw Error("there is no cached prompt to save to " + path + "; generate first");
-  prefix.target_key = cache_key(options_.target);
+  prefix.target_key = target_key();
   if (prefix.num_draft_tokens > 0) prefix.draft_key = draft_key();
   write_prefix_file(path, prefix);
   return static_cast<int>(prefix.tokens.size());
@@ -271,7 +273,7 @@ int Generator::erase_slot(int slot) {
 int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
   if (slot) check_range("slot", *slot, whole_numbers(0, max_sequences() - 1));
   PrefixFile prefix = read_prefix_file(path);
-  if (prefix.target_key != cache_key(options_.target))
+  if (prefix.target_key != target_key())
     throw UnusableFile(path + ": is for another model, kind of cache or processor");
   const int count = static_cast<int>(prefix.tokens.size());
   if (count > n_ctx()) {
@@ -298,7 +300,7 @@ void Generator::keep_prefixes(const KeptPrefixes& options, std::function<void(co
   cache.memory_bytes = options.memory_bytes;
   const auto& drafts = models_.draft_contexts();
   if (!options.folder.empty()) {
-    cache.folder = std::make_unique<PrefixFolder>(options.folder, options.folder_bytes, cache_key(options_.target),
+    cache.folder = std::make_unique<PrefixFolder>(options.folder, options.folder_bytes, target_key(),
                                                   drafts.empty() ? "" : draft_key(), std::move(note));
   }
   const auto is_recurrent = [](const auto& draft) { return draft->has_recurrent_layers(); };

@@ -108,7 +108,7 @@ class Generator {
   // repacked.
   const std::vector<std::string>& notes() const { return models_.notes(); }
   // A sentence about which layers run on which devices; empty if none were asked for.
-  const std::string& placement() const { return models_.placement(); }
+  std::string placement() const { return models_.placement(); }
   // What draft "auto" chose; empty: nothing to say.
   const std::string& draft_choice() const { return models_.draft_choice(); }
   const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft
@@ -146,7 +146,8 @@ class Generator {
   Range token_ids() const;
   int write_prefix(PrefixFile prefix, const std::string& path) const;
   const ScheduledRequest* idle_in(int slot) const;
-  std::string cache_key(const std::string& path) const;
+  std::string cache_key(const std::string& path, const std::string& place) const;
+  std::string target_key() const;
   std::string draft_key() const;
   std::string auto_key() const;
 

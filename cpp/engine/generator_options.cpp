@@ -205,7 +205,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"},
             "N|all|auto",
-            "the same for the draft model (default: as -ngl; 0 with --rpc)"},
+            "the same for the draft model (default: as -ngl, or none if its passes are faster on the CPU; 0 with "
+            "--rpc)"},
            is_optional}),
       generator_row<&GeneratorOptions::devices_draft>({"devices_draft",
                                                        Addresses{},

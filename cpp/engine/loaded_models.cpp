@@ -1,6 +1,7 @@
 #include "engine/loaded_models.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -9,6 +10,7 @@
 #include "base/utf8.h"
 #include "engine/draft_corpus.h"
 #include "engine/memory.h"
+#include "engine/pass_times.h"
 #include "llama/backend.h"
 #include "llama/block_context.h"
 #include "llama/embedding_context.h"
@@ -29,6 +31,7 @@ namespace {
 // Snapshots of recurrent layers if the number of drafts is not fixed. Longer drafts (copies) are rolled back from a
 // checkpoint.
 constexpr int default_snapshots = 8;
+constexpr int timed_passes = 9;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
 }  // namespace
@@ -43,6 +46,7 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
   make_contexts(target, context);
   if (options.repack) repack();
+  choose_place_of_draft();
   notes_.insert(notes_.begin(), resolved_.notes.begin(), resolved_.notes.end());
 }
 
@@ -69,15 +73,16 @@ void LoadedModels::open_tile_cache() {
   }
 }
 
-void LoadedModels::place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
-                                    const std::vector<std::string>& devices, int context, int most_rows) {
+LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts,
+                                                   int wanted, const std::vector<std::string>& devices, int context,
+                                                   int most_rows) {
   const auto cells = static_cast<std::uint64_t>(context) * static_cast<std::uint64_t>(options_.max_sequences);
   const int rows = options_.exact ? exact_width : most_rows;
   Placement placed;
   LayerNeed need;
   try {
     model.offload.split = split_of(options_);
-    if (wanted == 0) return;
+    if (wanted == 0) return {};
     model.offload.overrides = overrides_of(options_);
     // We compute what a block drafter adds to its rows (llama/block_rows.h).
     if (model.is_head)
@@ -90,12 +95,15 @@ void LoadedModels::place_on_devices(Model::Options& model, const std::vector<Ggu
   model.offload.devices = placed.handles();
   model.offload.num_layers = placed.num_layers;
   if (!placed.devices.empty()) bytes_on_devices_ += need.of_last(placed.num_layers);
+  Place result;
+  result.text = placed.text;
   for (const Device& device : placed.devices) {
-    places_ += ", " + std::to_string(placed.num_layers) + " layers on " + device.name + " " + device.description;
+    result.key += ", " + std::to_string(placed.num_layers) + " layers on " + device.name + " " + device.description;
+    result.devices += (result.devices.empty() ? "" : " and ") + device.name;
   }
-  if (!placed.devices.empty()) places_ += options_.exact ? ", exact" : ", not exact";
-  if (!placed.text.empty()) placement_ += (placement_.empty() ? "" : "; ") + placed.text;
+  if (!placed.devices.empty()) result.key += options_.exact ? ", exact" : ", not exact";
   note(placed.note);
+  return result;
 }
 
 // The width of the target's passes. A draft's passes need none: its rows do not decide the output.
@@ -110,8 +118,8 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
   model.rpc_servers = options_.rpc_servers;
   const bool names_devices = !options_.devices.empty();
   if (options_.rpc_servers.empty() || names_devices) {
-    place_on_devices(model, parts, options_.n_gpu_layers.value_or(names_devices ? layers_that_fit : 0),
-                     options_.devices, context, max_rows);
+    target_place_ = place_on_devices(model, parts, options_.n_gpu_layers.value_or(names_devices ? layers_that_fit : 0),
+                                     options_.devices, context, max_rows);
   } else {
     const int wanted = options_.n_gpu_layers.value_or(all_layers);
     model.offload.num_layers = wanted == layers_that_fit ? all_layers : wanted;
@@ -238,8 +246,8 @@ void LoadedModels::load_draft_model() {
   const bool is_local = options_.rpc_servers.empty() || !options_.devices_draft.empty();
   const int as_target = !is_local ? 0 : options_.n_gpu_layers.value_or(devices.empty() ? 0 : layers_that_fit);
   const int context = is_head ? n_ctx() : std::min(n_ctx(), default_draft_window);
-  place_on_devices(model, resolved_.parts, options_.n_gpu_layers_draft.value_or(as_target), devices, context,
-                   options_.max_sequences);
+  draft_place_ = place_on_devices(model, resolved_.parts, options_.n_gpu_layers_draft.value_or(as_target), devices,
+                                  context, options_.max_sequences);
   draft_model_ = std::make_shared<Model>(resolved_.parts, model);
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", vocabulary()})) {
@@ -271,6 +279,50 @@ void LoadedModels::make_draft_context() {
   auto draft = std::make_unique<Context>(draft_model_, threads_, context);
   draft_from({*draft, target_->vocabulary_size(), draft_window_});
   drafts_.push_back(std::move(draft));
+}
+
+double LoadedModels::seconds_of_draft_pass() {
+  return time_pass(*drafts_.front(), 0, {std::max(0, vocabulary().bos())}, 1, 1, timed_passes);
+}
+
+// A draft's passes are so short that a device may need longer to start its kernels than the CPU needs to compute them.
+// So a draft model whose place was not named is also loaded on the CPU, and stays where a pass over one token is
+// faster.
+void LoadedModels::choose_place_of_draft() {
+  const bool is_named = options_.n_gpu_layers_draft.has_value() || !options_.devices_draft.empty();
+  if (is_named || head_ || !draft_model_ || !draft_model_->is_on_device()) return;
+  const double on_device = seconds_of_draft_pass();
+  std::shared_ptr<Model> model = draft_model_;
+  std::vector<std::unique_ptr<Context>> contexts = std::move(drafts_);
+  std::unique_ptr<Proposer> proposer = std::move(proposer_);
+  const auto keep_on_device = [&](const std::string& why) {
+    drafts_ = std::move(contexts);  // before the model that they use
+    draft_model_ = model;
+    proposer_ = std::move(proposer);
+    draft_place_.text += "; " + why;
+  };
+  drafts_.clear();
+  try {
+    draft_model_ = std::make_shared<Model>(resolved_.parts, model_options());
+    make_draft_context();
+    const std::string problem = options_.repack ? draft_model_->repack(parse_tile_weights(options_.draft_weights),
+                                                                       threads_->size(), 0, options_.progress)
+                                                : "";
+    const double on_cpu = seconds_of_draft_pass();
+    if (on_device <= on_cpu) {
+      keep_on_device("a pass takes " + milliseconds(on_device) + " there, " + milliseconds(on_cpu) + " on the CPU");
+      return;
+    }
+    note(problem);
+    const std::string file = std::filesystem::path(draft_model_->path()).filename().string();
+    const std::string text = printable(file) + " runs on the CPU: a pass takes " + milliseconds(on_cpu) + " there, " +
+                             milliseconds(on_device) + " on " + draft_place_.devices +
+                             "; n_gpu_layers_draft (-ngld) chooses otherwise";
+    draft_place_ = Place();
+    draft_place_.text = text;
+  } catch (const ModelError& error) {
+    keep_on_device(std::string("it cannot be tried on the CPU: ") + error.what());
+  }
 }
 
 // model: the target's, or the model of a head's own file.

@@ -47,10 +47,14 @@ class LoadedModels {
   const DraftSource& draft_source() const { return resolved_.source; }
   // A sentence about what "auto" chose; empty: nothing to say.
   const std::string& draft_choice() const { return resolved_.choice; }
-  // Which layers run on which devices, as a part of keys; empty: the CPU runs all.
-  const std::string& places() const { return places_; }
+  // Which layers of a model run on which devices, as a part of keys; empty: the CPU runs all.
+  const std::string& place_of_target() const { return target_place_.key; }
+  const std::string& place_of_draft() const { return draft_place_.key; }
   // The same as a sentence; empty: nothing was asked for.
-  const std::string& placement() const { return placement_; }
+  std::string placement() const {
+    return target_place_.text + (target_place_.text.empty() || draft_place_.text.empty() ? "" : "; ") +
+           draft_place_.text;
+  }
   const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
   int n_ctx() const { return target_->context_length(); }
@@ -60,17 +64,26 @@ class LoadedModels {
   void set_cancel_check(const std::function<bool()>& cancelled);
 
  private:
+  // Where a model's layers run.
+  struct Place {
+    std::string key;      // a part of keys; empty: on the CPU
+    std::string text;     // as a sentence; empty: nothing was asked for
+    std::string devices;  // names; empty: on the CPU
+  };
+
   Model::Options model_options() const;
   void open_tile_cache();
   void load_target(const std::vector<GgufFile>& parts, int context);
-  void place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
-                        const std::vector<std::string>& devices, int context, int most_rows);
+  Place place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
+                         const std::vector<std::string>& devices, int context, int most_rows);
   int width_of(const Model& model) const;
   void make_contexts(const std::vector<GgufFile>& target, int context_length);
   void make_target_context(int context_length);
   void load_draft();
   void load_draft_model();
   void make_draft_context();
+  void choose_place_of_draft();
+  double seconds_of_draft_pass();
   void make_head_context(const std::shared_ptr<const Model>& model);
   void make_block_context();
   std::shared_ptr<const CorpusIndex> load_corpus();
@@ -82,7 +95,7 @@ class LoadedModels {
   const GeneratorOptions& options_;
   ResolvedDraft resolved_;
   std::vector<std::string> notes_;
-  std::string placement_, places_;
+  Place target_place_, draft_place_;
   std::uint64_t bytes_on_devices_ = 0;     // taken by what was placed so far
   std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::shared_ptr<Model> target_model_, draft_model_;

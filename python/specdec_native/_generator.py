@@ -79,7 +79,8 @@ class Generator:
         all with rpc, "auto" with devices, otherwise 0. The logger "specdec_native" says which layers went where.
     devices: names of the devices for these layers, as `specdec generate --list-devices` shows them, or "none"; (): the
         GPUs with memory of their own, or else the first GPU.
-    n_gpu_layers_draft, devices_draft: the same for the draft model. None and (): as for the target (0 with rpc).
+    n_gpu_layers_draft, devices_draft: the same for the draft model. None and (): as for the target, or the CPU if
+        passes of a draft model over one token are faster there, which is measured (0 with rpc).
     n_cpu_moe: the experts of this many layers, from the first on, stay on the CPU.
     tensor_split: "3,1" puts three quarters of these layers on the first device and a quarter on the second; "": by free
         memory.

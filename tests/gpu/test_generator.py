@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,20 @@ def test_copies_and_a_draft_on_the_device_change_nothing(
     device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
 ) -> None:
     assert outputs(on(device, paths[0], "suffix", num_draft_tokens=5)) == plain
+    options: dict[str, Any] = {"n_gpu_layers": "all", "devices": device, "n_threads": 1, "n_ctx": 512}
+    gen = sd.Generator(*paths, n_gpu_layers_draft="all", num_draft_tokens=4, **options)
+    assert "; 3 of 3 layers of draft.gguf run on " in gen._core.placement and "a pass" not in gen._core.placement
+    assert outputs(gen) == plain
+
+
+def test_a_draft_runs_where_it_is_faster(
+    device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
+) -> None:
+    """Unless its place is named."""
     gen = sd.Generator(*paths, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, num_draft_tokens=4)
     assert outputs(gen) == plain
+    found = re.search(r"draft.gguf runs? on .*a pass takes ([\d.]+) ms there, ([\d.]+) ms on ", gen._core.placement)
+    assert found is not None and float(found[1]) <= float(found[2])
 
 
 def test_the_bundled_pair(device: str, target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
