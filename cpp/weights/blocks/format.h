@@ -146,6 +146,23 @@ struct Stored32 {
 static constexpr bool has_bfloat_scales(Type type) { return type == Type::mxfp4; }
 static constexpr bool has_group_halves(Type type) { return type == Type::nvfp4; }  // d per group
 
+// Types whose products are integers for all of 32 columns (matmul.h). Q2_K, Q3_K, IQ1_M: two groups of 16 with integer
+// scales and the same d, if the sum of 16 products fits 16 bits.
+static constexpr bool adds_groups(Type type) {
+  const Format& format = format_of(type);
+  const int largest = format.highest > -format.lowest ? format.highest : -format.lowest;
+  return format.group == 16 && !has_group_halves(type) && 16 * 127 * largest <= 32767;
+}
+// Of these, those whose code times scale code fits a byte: Q2_K 0..45; Q3_K -124..128, therefore negated.
+static constexpr bool folds(Type type) { return type == Type::q2_k || type == Type::q3_k; }
+static constexpr int lowest_folded(Type type) { return type == Type::q3_k ? -128 : 0; }
+
+// The offset is an eighth of the scale, of either sign: kernels multiply 8 code +- 1 by an eighth of the scale.
+static constexpr bool has_eighths(Type type) { return type == Type::iq1_s; }
+constexpr int lowest_eighth = 8 * format_of(Type::iq1_s).lowest - 1, highest_eighth = -lowest_eighth;
+// The offsets that remain.
+static constexpr bool adds_offsets(Type type) { return format_of(type).offsets && !has_eighths(type); }
+
 // BF16 bits of 2^(e - 128); F16 bits of half a UE4M3 number. llama.cpp reads these bytes in the same way.
 static constexpr std::uint16_t bfloat_of_e8m0(int e) {
   return static_cast<std::uint16_t>(e < 2 ? 0x20 << e : (e - 1) << 7);
@@ -167,6 +184,8 @@ static constexpr HalvesOfUe4m3 halves_of_ue4m3;
 
 // Weights 32 part .. 32 part + 31 of a block. This is the reference for the layouts.
 Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept;
+
+float unit_scale(Type type, const Stored32& stored, int half) noexcept;  // d * unit
 
 struct Weights32 {
   std::int8_t code[32];

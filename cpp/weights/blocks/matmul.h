@@ -6,6 +6,11 @@
 // weights (format.h) in ascending order, with one accumulator per output that starts at 0:
 //   acc = fma(float(sum of code * x_code), scale * x_scale, acc)
 //   acc = fma(offset, x_scale * float(sum of x_code), acc)         types with offsets only
+// Q2_K, Q3_K and IQ1_M (adds_groups) have integer scale codes, so that two groups of 16 are one integer; the offsets of
+// both groups follow:
+//   acc = fma(float(sum over both groups of scale_code * sum of code * x_code), d * unit * x_scale, acc)
+// IQ1_S (has_eighths) has no offset but codes of eighths:
+//   acc = fma(float(sum of (8 code +- 1) * x_code), scale / 8 * x_scale, acc)
 // The sums are integers below 2^24, exact in any order and as f32. So a column's result does not depend on n, on how
 // threads split the rows, or on the instruction set.
 //
@@ -32,10 +37,13 @@ struct PanelBlock {
   std::int8_t codes[block_size];
   float scale;
   float sums[2];                // scale * sum of the codes of each of the type's groups
-  std::int32_t corrections[2];  // lowest code of the type * sum of the codes, for kernels that store code - lowest
+  std::int32_t corrections[2];  // for kernels that store code - lowest
 };
 
-// Stores a block's scale and the sums of the codes of its halves.
+// Stores a block's scale and the sums of the codes of its halves. Corrections are
+//   the lowest code of the type times the sum of each group,
+//   if it adds groups, the lowest folded code times the sum of both; then these two as int16,
+//   if it has eighths, the lowest codes with a negative and a positive eighth times the sum.
 static inline void store_numbers(Type type, float scale, const std::int32_t (&half_sums)[2], PanelBlock& to) {
   const Format& format = format_of(type);
   const bool is_one_group = format.group == block_size;
@@ -45,6 +53,13 @@ static inline void store_numbers(Type type, float scale, const std::int32_t (&ha
   for (int i = 0; i < 2; ++i) {
     to.sums[i] = scale * static_cast<float>(sums[i]);
     to.corrections[i] = format.lowest * sums[i];
+  }
+  if (adds_groups(type)) {
+    to.corrections[1] = to.corrections[1] * 65536 | (to.corrections[0] & 0xFFFF);
+    to.corrections[0] = lowest_folded(type) * (sums[0] + sums[1]);
+  } else if (has_eighths(type)) {
+    to.corrections[0] = lowest_eighth * sums[0];
+    to.corrections[1] = (lowest_eighth + 2) * sums[0];
   }
 }
 
@@ -74,6 +89,8 @@ constexpr int tile_columns = 512;
 struct DecodedTile {
   std::uint8_t codes[tile_columns / 4][tile_rows][4];
   float scale[tile_columns / 16][tile_rows], offset[tile_columns / 16][tile_rows];  // by group
+  // Types that add groups: scale is d * unit, and these are the scale codes of both groups as int16, by 32 columns.
+  std::int32_t scale_codes[tile_columns / block_size][tile_rows];
 };
 
 // A thread's memory: a tile, the last rows of a matrix padded with zeros, and accumulators [n][16].

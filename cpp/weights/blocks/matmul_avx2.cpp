@@ -20,24 +20,20 @@ constexpr int slow_repeats_in_registers = 1;
 template <Type type>
 constexpr bool signed_bytes = format_of(type).highest > 63;
 
-// Pair sums of int16 that can be added without overflow.
+// Pair sums of int16 that can be added without overflow, for codes of 0 to `span`.
 constexpr int power_of_two_up_to(int n) { return n < 2 ? n : 2 * power_of_two_up_to(n / 2); }
 template <Type type>
-constexpr int pairs_that_fit =
-    signed_bytes<type> ? 1 : power_of_two_up_to(32767 / ((format_of(type).highest - format_of(type).lowest) * 127 * 2));
-static_assert(pairs_that_fit<Type::q6_k> == 2 && pairs_that_fit<Type::q5_k> == 4 && pairs_that_fit<Type::q4_k> == 8);
-static_assert(pairs_that_fit<Type::mxfp4> == 4);
+constexpr int pairs_that_fit(int span) {
+  return signed_bytes<type> ? 1 : power_of_two_up_to(32767 / (span * 127 * 2));
+}
 static_assert(128 * 127 * 2 <= 32767);
 
+// sums + factors[v] * the products of a group; a factor is the same in both int16 of a row.
 template <Type type, int C, class Weights>
-SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][2]) {
-  constexpr int fours = format_of(type).group / 4, step = pairs_that_fit<type> < fours ? pairs_that_fit<type> : fours;
-  const __m256i ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 4
-  for (int c = 0; c < C; ++c) {
-    const bool corrected = !signed_bytes<type> && format_of(type).lowest != 0;
-    sums[c][0] = sums[c][1] = corrected ? _mm256_set1_epi32(x[c].corrections[group]) : _mm256_setzero_si256();
-  }
+SPECDEC_INLINE void add_group(const Weights& weights, const PanelBlock* x, int group, const __m256i (&factors)[2],
+                              Ints (&sums)[C][2]) {
+  constexpr int fours = format_of(type).group / 4, fit = pairs_that_fit<type>(Weights::span),
+                step = fit < fours ? fit : fours;
 #pragma GCC unroll 8
   for (int first = 0; first < fours; first += step) {
     __m256i words[C][2];
@@ -56,7 +52,7 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
                                     : _mm256_maddubs_epi16(w[v], a);
           // Force evaluation here; otherwise the compiler reorders the sums and spills.
           if constexpr (step == 1) {
-            sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(pairs, ones));
+            sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(pairs, factors[v]));
             __asm__("" : "+x"(sums[c][v]));
           } else {
             words[c][v] = i == first ? pairs : _mm256_add_epi16(words[c][v], pairs);
@@ -69,10 +65,40 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2
-      for (int v = 0; v < 2; ++v) sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(words[c][v], ones));
+      for (int v = 0; v < 2; ++v) sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(words[c][v], factors[v]));
     }
   }
 }
+
+template <Type type, int C, class Weights>
+SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][2]) {
+  const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) sums[c][v] = weights.start(x[c], group, v);
+  }
+  add_group<type, C>(weights, x, group, {ones, ones}, sums);
+}
+
+// Pair sums are widened by the scale codes instead of ones.
+template <Type type, int C, class Weights>
+SPECDEC_INLINE void scaled_sums(const Weights& weights, const PanelBlock* x, Ints (&sums)[C][2]) {
+  const __m256i codes[2] = {weights.scale_codes(0), weights.scale_codes(1)};
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      sums[c][v] = format_of(type).lowest == 0 ? _mm256_setzero_si256()
+                                               : pair_products(codes[v], _mm256_set1_epi32(x[c].corrections[1]));
+    }
+  }
+  add_group<type, C>(weights, x, 0, {low_twice(codes[0]), low_twice(codes[1])}, sums);
+  add_group<type, C>(weights, x, 1, {high_twice(codes[0]), high_twice(codes[1])}, sums);
+}
+
+template <Type type>
+constexpr std::int64_t folding_pays = INT64_MAX;  // it does not
 
 #include "weights/blocks/matmul_x86.h"
 

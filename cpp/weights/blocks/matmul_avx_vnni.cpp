@@ -20,6 +20,7 @@ template <Type type>
 constexpr bool signed_bytes = false;
 
 #include "weights/blocks/dot_products.h"
+#include "weights/blocks/dot_products_vnni.h"
 #include "weights/blocks/matmul_x86.h"
 
 }  // namespace

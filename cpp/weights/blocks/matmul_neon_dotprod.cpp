@@ -8,13 +8,10 @@ namespace {
 
 #include "weights/blocks/vectors_neon.h"
 
-template <Type type>
-constexpr bool signed_bytes = true;
-
-SPECDEC_INLINE Ints broadcast_ints(std::int32_t x) { return vdupq_n_s32(x); }
 SPECDEC_INLINE Ints add_products(Ints sum, Codes w, Ints a) { return vdotq_s32(sum, w, vreinterpretq_s8_s32(a)); }
 
 #include "weights/blocks/dot_products.h"
+#include "weights/blocks/dot_products_neon.h"
 #include "weights/blocks/matmul_kernel.h"
 
 }  // namespace

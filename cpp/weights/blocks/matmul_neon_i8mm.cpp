@@ -59,9 +59,14 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
       sums[2 * pair + 1][v] = vuzp2q_s32(products[pair][0], products[pair][1]);
     }
     if constexpr (C % 2 == 1) sums[C - 1][v] = odd;
+    if constexpr (has_eighths(type)) {
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) sums[c][v] = vaddq_s32(sums[c][v], weights.start(x[c], group, v));
+    }
   }
 }
 
+#include "weights/blocks/dot_products_neon.h"
 #include "weights/blocks/matmul_kernel.h"
 
 }  // namespace

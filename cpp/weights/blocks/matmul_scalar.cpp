@@ -5,10 +5,33 @@
 namespace specdec::blocks {
 namespace {
 
-float dot(const std::int8_t* w, const std::int8_t* x, int count) {
-  std::int32_t sum = 0;
+int dot(const std::int8_t* w, const std::int8_t* x, int count) {
+  int sum = 0;
   for (int i = 0; i < count; ++i) sum += w[i] * x[i];
-  return static_cast<float>(sum);
+  return sum;
+}
+
+// acc + the products of 32 columns.
+float add_products(Type type, const Stored32& numbers, const Weights32& w, const PanelBlock& x, float acc) {
+  const Format& format = format_of(type);
+  const auto sum = [&](int group) {
+    return dot(w.code + group * format.group, x.codes + group * format.group, format.group);
+  };
+  if (adds_groups(type)) {
+    const int integer = numbers.scale_code[0] * sum(0) + numbers.scale_code[1] * sum(1);
+    acc = __builtin_fmaf(static_cast<float>(integer), unit_scale(type, numbers, 0) * x.scale, acc);
+  } else if (has_eighths(type)) {
+    int sum_of_x = 0;
+    for (const std::int8_t code : x.codes) sum_of_x += code;
+    const int integer = 8 * sum(0) + (numbers.offset_code[0] < 0 ? sum_of_x : -sum_of_x);
+    acc = __builtin_fmaf(static_cast<float>(integer), w.scale[0] / 8 * x.scale, acc);
+  }
+  for (int group = 0; group < block_size / format.group; ++group) {
+    if (!adds_groups(type) && !has_eighths(type))
+      acc = __builtin_fmaf(static_cast<float>(sum(group)), w.scale[group] * x.scale, acc);
+    if (adds_offsets(type)) acc = __builtin_fmaf(w.offset[group], x.sums[group], acc);
+  }
+  return acc;
 }
 
 void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
@@ -29,13 +52,7 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
       for (std::int64_t c = 0; c < n; ++c) {
         const PanelBlock& x = panel[panel_place(n, m.k, c, block)];
         float& y = out[c * ldo + row - row_begin];
-        float acc = block == 0 ? 0.0f : y;
-        for (int group = 0; group < block_size / format.group; ++group) {
-          const int first = group * format.group;
-          acc = __builtin_fmaf(dot(w.code + first, x.codes + first, format.group), w.scale[group] * x.scale, acc);
-          if (format.offsets) acc = __builtin_fmaf(w.offset[group], x.sums[group], acc);
-        }
-        y = acc;
+        y = add_products(m.type, numbers, w, x, block == 0 ? 0.0f : y);
       }
     }
   }

@@ -1,8 +1,8 @@
 // Shared by the x86 kernels: decoding and packing in 256-bit registers, the products over vectors of any width, and the
 // loops of matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
-//   what vectors_256.h defines vectors of one number per row, or of four codes per row signed_bytes<type> whether a
-//   tile holds signed codes (otherwise code - lowest, unsigned) group_sums<type, C>(weights, x, group, sums)
-//                                sums[c][v] = exact sums of a group of columns
+//   what vectors_256.h defines   vectors of one number per row, or of four codes per row
+//   signed_bytes<type>           whether a tile holds signed codes (otherwise code - lowest, unsigned)
+//   group_sums, scaled_sums      as matmul_kernel.h
 //
 // Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row. Unpacking
 // bits works on bytes and so commutes with the transposition.
@@ -155,6 +155,13 @@ SPECDEC_INLINE __m256i finished_grid(__m256i v) {
   else return v;
 }
 
+template <Type type>
+SPECDEC_INLINE std::uint64_t whole_grid_codes(const Grids& entries, const std::uint8_t* block, int part, int eight) {
+  const std::uint64_t codes = grid_codes<type>(entries, block, part, eight);
+  if constexpr (!has_eighths(type)) return codes;
+  return codes << 3 | (grid_offset(block, part) < 0 ? 0x0202020202020202u : 0u);  // 8 code +- 1 - lowest_eighth
+}
+
 // Looks up entries of grids row by row, then transposes.
 template <Type type>
 SPECDEC_INLINE void decode_grid(Rows rows, Place to) {
@@ -166,7 +173,7 @@ SPECDEC_INLINE void decode_grid(Rows rows, Place to) {
     for (int part = 0; part < columns / 32; ++part) {
 #pragma GCC unroll 4
       for (int eight = 0; eight < 4; ++eight)
-        codes[r][4 * part + eight] = grid_codes<type>(entries, block, part, eight);
+        codes[r][4 * part + eight] = whole_grid_codes<type>(entries, block, part, eight);
     }
   }
   const Rows decoded{reinterpret_cast<const std::uint8_t*>(codes), columns, rows.ahead};
@@ -337,8 +344,23 @@ struct Scales {
   }
 };
 
+// The destination of the scale codes of 8 rows of a block of a type that adds groups: [32 columns][16] pairs.
+struct ScaleCodes {
+  std::int32_t* at;
+  SPECDEC_INLINE void store(int part, __m256i even, __m256i odd) const {
+    const __m256i pairs = _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xAA);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + part * tile_rows), pairs);
+  }
+  // The four groups in a lane's signed bytes.
+  SPECDEC_INLINE void store_four(int part, __m256i v) const {
+    store(part, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8), _mm256_srai_epi16(v, 8));
+    v = _mm256_srli_epi32(v, 16);
+    store(part + 1, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8), _mm256_srai_epi16(v, 8));
+  }
+};
+
 template <Type type>
-SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
+SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset, ScaleCodes codes) {
   if constexpr (type == Type::q4_1 || type == Type::q5_1) {
     scale.store(0, row_halves(rows));
     offset.store(0, row_halves(rows + 2));
@@ -382,15 +404,16 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
       for (int g = 0; g < 16; ++g) scale.store_products(g, odd(q.part[2 + g / 8], 4 * (g % 8), 15), d);
     } else if constexpr (type == Type::iq1_m) {
       const Quad q = load(rows + 40);  // the last 8 bytes: 4 scales in each two
-      for (int g = 0; g < 16; ++g)
-        scale.store_products(g, odd(q.part[2 + g / 8], 16 * (g / 4 % 2) + 3 * (g % 4), 7), d);
+      const auto code = [&](int g) { return odd(q.part[2 + g / 8], 16 * (g / 4 % 2) + 3 * (g % 4), 7); };
+      for (int part = 0; part < 8; ++part) {
+        scale.store(part, d);
+        codes.store(part, code(2 * part), code(2 * part + 1));
+      }
     } else {
       const Quad q = load(rows + 34);
       for (int part = 0; part < 8; ++part) {
         const __m256i v = part % 2 == 0 ? _mm256_slli_epi32(q.part[part / 2], 16) : q.part[part / 2];
-        const __m256 eighth = _mm256_mul_ps(d, _mm256_cvtepi32_ps(odd(v, 28, 7)));
-        scale.store(part, _mm256_mul_ps(eighth, _mm256_set1_ps(8.0f)));
-        offset.store(part, _mm256_xor_ps(eighth, _mm256_and_ps(_mm256_castsi256_ps(v), _mm256_set1_ps(-0.0f))));
+        scale.store_products(part, odd(v, 28, 7), d);
       }
     }
   } else if constexpr (type == Type::q4_k || type == Type::q5_k) {
@@ -413,20 +436,20 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
     const Quad q = transposed(a);
     const __m256 d = low_halves(q.part[3]);
     const __m256i high = q.part[2];
-    const auto store = [&](int group, __m256i codes) {
-      scale.store_four_signed(group, _mm256_sub_epi8(codes, bytes(32)), d);
-    };
+    const auto store = [&](int part, __m256i v) { codes.store_four(part, _mm256_sub_epi8(v, bytes(32))); };
     store(0, _mm256_or_si256(low_half(q.part[0]), bits<-4>(high, 48)));
-    store(4, _mm256_or_si256(low_half(q.part[1]), bits<-2>(high, 48)));
-    store(8, _mm256_or_si256(high_half(q.part[0]), bits<0>(high, 48)));
-    store(12, _mm256_or_si256(high_half(q.part[1]), bits<2>(high, 48)));
+    store(2, _mm256_or_si256(low_half(q.part[1]), bits<-2>(high, 48)));
+    store(4, _mm256_or_si256(high_half(q.part[0]), bits<0>(high, 48)));
+    store(6, _mm256_or_si256(high_half(q.part[1]), bits<2>(high, 48)));
+    for (int part = 0; part < 8; ++part) scale.store(part, d);
   } else if constexpr (type == Type::q2_k) {
     const Quad q = load(rows);
     const __m256 d = row_halves(rows + 80), dmin = negated(row_halves(rows + 82));
     for (int g = 0; g < 4; ++g) {
-      scale.store_four(4 * g, low_half(q.part[g]), d);
+      codes.store_four(2 * g, low_half(q.part[g]));
       offset.store_four(4 * g, high_half(q.part[g]), dmin);
     }
+    for (int part = 0; part < 8; ++part) scale.store(part, d);
   } else if constexpr (type == Type::iq4_xs) {
     const Quad q = load(rows);  // d, 16 high bits; 32 low bits
     const __m256 d = low_halves(q.part[0]);
@@ -444,12 +467,13 @@ void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blo
                  DecodedTile& tile) {
   constexpr Format format = format_of(type);
   for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t column = block * format.columns, group = column / format.group;
+    const std::int64_t column = block * format.columns, group = column / format.group, part = column / block_size;
     for (int row = 0; row < tile_rows; row += 8) {
       const Rows rows{w + row * row_bytes + block * format.bytes, row_bytes,
                       ahead + (2 * block + row / 8) * (8 * format.bytes)};
       decode_codes<type>(rows, {&tile.codes[column / 4][row][0]});
-      decode_scales<type>(rows, {&tile.scale[group][row]}, {&tile.offset[group][row]});
+      decode_scales<type>(rows, {&tile.scale[adds_groups(type) ? part : group][row]}, {&tile.offset[group][row]},
+                          {&tile.scale_codes[part][row]});
     }
   }
 }

@@ -89,6 +89,51 @@ EMULATED Ints right(Ints v, unsigned bits) {
 EMULATED Ints left(Ints v, unsigned bits) {
   return each<Ints>([&](int i) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(v.lane[i]) << bits); });
 }
+EMULATED Ints sums(Ints a, Ints b) {
+  return each<Ints>([&](int i) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.lane[i]) + static_cast<std::uint32_t>(b.lane[i]));
+  });
+}
+EMULATED Ints pair_sums(Ints a, Ints b) {
+  return each<Ints>([&](int i) {
+    const auto x = static_cast<std::uint32_t>(a.lane[i]), y = static_cast<std::uint32_t>(b.lane[i]);
+    return static_cast<std::int32_t>(((x + y) & 0xFFFF) | ((x >> 16) + (y >> 16)) << 16);
+  });
+}
+EMULATED Ints blended_pairs(std::uint32_t mask, Ints a, Ints b) {
+  return each<Ints>([&](int i) {
+    const std::uint32_t from_b = (mask >> (2 * i) & 1) * 0xFFFFu | (mask >> (2 * i + 1) & 1) * 0xFFFF0000u;
+    return static_cast<std::int32_t>((static_cast<std::uint32_t>(a.lane[i]) & ~from_b) |
+                                     (static_cast<std::uint32_t>(b.lane[i]) & from_b));
+  });
+}
+EMULATED Ints low_pair_products(Ints a, Ints b) {
+  return each<Ints>([&](int i) {
+    const auto x = static_cast<std::uint32_t>(a.lane[i]), y = static_cast<std::uint32_t>(b.lane[i]);
+    return static_cast<std::int32_t>(((x & 0xFFFF) * (y & 0xFFFF) & 0xFFFF) | (x >> 16) * (y >> 16) << 16);
+  });
+}
+EMULATED Ints with_zeros(__m128i v) {
+  Ints out{};
+  std::memcpy(&out, &v, sizeof v);
+  return out;
+}
+EMULATED std::uint64_t byte_signs(Ints v) {
+  std::uint8_t bytes[64];
+  std::memcpy(bytes, &v, sizeof bytes);
+  std::uint64_t signs = 0;
+  for (int i = 0; i < 64; ++i) signs |= static_cast<std::uint64_t>(bytes[i] >> 7) << i;
+  return signs;
+}
+EMULATED Ints blended(std::uint16_t mask, Ints a, Ints b) {
+  return each<Ints>([&](int i) { return (mask >> i & 1) != 0 ? b.lane[i] : a.lane[i]; });
+}
+// The sum of the products of two int16.
+EMULATED Ints pair_products(Ints a, Ints b) {
+  const auto half = [](std::int32_t v, int i) { return static_cast<std::int16_t>(v >> (16 * i)); };
+  return each<Ints>(
+      [&](int i) { return half(a.lane[i], 0) * half(b.lane[i], 0) + half(a.lane[i], 1) * half(b.lane[i], 1); });
+}
 // By the low four bits of bytes whose top bit is clear, within 16 bytes.
 EMULATED Ints shuffle(Ints table, Ints at) {
   std::uint8_t entries[64], places[64];
@@ -144,6 +189,14 @@ EMULATED __m256i products_256(__m256i sum, __m256i w, __m256i a) {
 #define _mm512_and_si512 emulated::both
 #define _mm512_or_si512 emulated::either
 #define _mm512_xor_si512 emulated::one_of_both
+#define _mm512_add_epi32 emulated::sums
+#define _mm512_mullo_epi16 emulated::low_pair_products
+#define _mm512_castsi128_si512 emulated::with_zeros
+#define _mm512_movepi8_mask emulated::byte_signs
+#define _mm512_mask_blend_epi32 emulated::blended
+#define _mm512_add_epi16 emulated::pair_sums
+#define _mm512_mask_blend_epi16 emulated::blended_pairs
+#define _mm512_madd_epi16 emulated::pair_products
 #define _mm512_srli_epi32 emulated::right
 #define _mm512_slli_epi32 emulated::left
 #define _mm512_shuffle_epi8 emulated::shuffle

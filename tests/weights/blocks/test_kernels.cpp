@@ -24,7 +24,7 @@ const Kernels& tested() { return check::tested(all_kernels()); }
 using Floats = std::vector<float>;
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr std::uint64_t recorded_hash = 0x283f28fe50b0a505u;
+constexpr std::uint64_t recorded_hash = 0x64c2eef4a263b08fu;
 constexpr std::uint64_t recorded_tiles = 0x3654a4470474dee0u;  // of layout 1
 
 std::size_t size(std::int64_t a, std::int64_t b = 1) {
