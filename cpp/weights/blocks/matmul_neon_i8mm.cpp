@@ -26,43 +26,51 @@ struct RowPairs {
 };
 
 template <Type type, int C, class Weights>
+SPECDEC_INLINE void vector_sums(const Weights& weights, const PanelBlock* x, int group, int v, Ints (&sums)[C]) {
+  constexpr int columns = format_of(type).group;
+  Ints products[C / 2 + 1][2];  // of two columns: rows 0 and 1, 2 and 3
+  Ints odd = vdupq_n_s32(0);    // of the last column, if their number is odd
+#pragma GCC unroll 4
+  for (int pair = 0; pair < C / 2; ++pair) products[pair][0] = products[pair][1] = vdupq_n_s32(0);
+#pragma GCC unroll 4
+  for (int at = 0; at < columns; at += 8) {
+    const int four = (group * columns + at) / 4;
+    const Codes low = weights.codes(four, v), high = weights.codes(four + 1, v);
+    if constexpr (C > 1) {
+      const RowPairs rows(low, high);
+#pragma GCC unroll 4
+      for (int pair = 0; pair < C / 2; ++pair) {
+        const int8x16_t a = eight(x[2 * pair], x[2 * pair + 1], group * columns + at);
+        products[pair][0] = vmmlaq_s32(products[pair][0], rows.first, a);
+        products[pair][1] = vmmlaq_s32(products[pair][1], rows.second, a);
+      }
+    }
+    if constexpr (C % 2 == 1) {
+      const int8x8_t a = eight(x[C - 1], group * columns + at);
+      odd = vdotq_lane_s32(vdotq_lane_s32(odd, low, a, 0), high, a, 1);
+    }
+  }
+#pragma GCC unroll 4
+  for (int pair = 0; pair < C / 2; ++pair) {
+    sums[2 * pair] = vuzp1q_s32(products[pair][0], products[pair][1]);
+    sums[2 * pair + 1] = vuzp2q_s32(products[pair][0], products[pair][1]);
+  }
+  if constexpr (C % 2 == 1) sums[C - 1] = odd;
+  if constexpr (has_eighths(type)) {
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) sums[c] = vaddq_s32(sums[c], weights.start(x[c], group, v));
+  }
+}
+
+template <Type type, int C, class Weights>
 SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group,
                                Ints (&sums)[C][tile_rows / vector_rows]) {
-  constexpr int columns = format_of(type).group;
 #pragma GCC unroll 4
   for (int v = 0; v < tile_rows / vector_rows; ++v) {
-    Ints products[C / 2 + 1][2];  // of two columns: rows 0 and 1, 2 and 3
-    Ints odd = vdupq_n_s32(0);    // of the last column, if their number is odd
+    Ints vector[C];
+    vector_sums<type, C>(weights, x, group, v, vector);
 #pragma GCC unroll 4
-    for (int pair = 0; pair < C / 2; ++pair) products[pair][0] = products[pair][1] = vdupq_n_s32(0);
-#pragma GCC unroll 4
-    for (int at = 0; at < columns; at += 8) {
-      const int four = (group * columns + at) / 4;
-      const Codes low = weights.codes(four, v), high = weights.codes(four + 1, v);
-      if constexpr (C > 1) {
-        const RowPairs rows(low, high);
-#pragma GCC unroll 4
-        for (int pair = 0; pair < C / 2; ++pair) {
-          const int8x16_t a = eight(x[2 * pair], x[2 * pair + 1], group * columns + at);
-          products[pair][0] = vmmlaq_s32(products[pair][0], rows.first, a);
-          products[pair][1] = vmmlaq_s32(products[pair][1], rows.second, a);
-        }
-      }
-      if constexpr (C % 2 == 1) {
-        const int8x8_t a = eight(x[C - 1], group * columns + at);
-        odd = vdotq_lane_s32(vdotq_lane_s32(odd, low, a, 0), high, a, 1);
-      }
-    }
-#pragma GCC unroll 4
-    for (int pair = 0; pair < C / 2; ++pair) {
-      sums[2 * pair][v] = vuzp1q_s32(products[pair][0], products[pair][1]);
-      sums[2 * pair + 1][v] = vuzp2q_s32(products[pair][0], products[pair][1]);
-    }
-    if constexpr (C % 2 == 1) sums[C - 1][v] = odd;
-    if constexpr (has_eighths(type)) {
-#pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) sums[c][v] = vaddq_s32(sums[c][v], weights.start(x[c], group, v));
-    }
+    for (int c = 0; c < C; ++c) sums[c][v] = vector[c];
   }
 }
 

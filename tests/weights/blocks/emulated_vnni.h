@@ -182,6 +182,7 @@ EMULATED __m256i products_256(__m256i sum, __m256i w, __m256i a) {
 
 #undef _mm512_srli_epi32  // without -O they are macros
 #undef _mm512_slli_epi32
+#undef _mm512_mask_blend_epi16
 #define __m512i emulated_registers::Ints
 #define __m512 emulated_registers::Floats
 #define _mm512_loadu_si512 emulated::load_ints

@@ -244,7 +244,7 @@ TEST(tiles_hold_the_numbers_of_the_file) {
 
 TEST(panels_have_equal_bytes) {
   constexpr std::int64_t k = 64 * block_size;
-  for (const Type type : {Type::q4_k, Type::q6_k, Type::q8_0}) {
+  for (const Type type : {Type::q4_k, Type::q6_k, Type::q8_0, Type::q3_k, Type::iq1_s}) {
     for (const std::int64_t n : {1, 3, 8, 11}) {
       Floats x = random_activations(n * k, static_cast<unsigned>(n));
       // Ties: multiples of 1/2 with a maximum of 127 divide without rounding.
@@ -303,6 +303,41 @@ TEST(extreme_numbers_do_not_overflow) {
       }
     }
   }
+}
+
+// Scale codes and codes at their limits in every mixture, as -4 * -32 of Q3_K, which fits no int8, and activations of
+// 127 whose signs change between groups: the sums of two groups share an integer, and many columns share folded codes.
+TEST(scale_codes_at_their_limits_are_multiplied_exactly) {
+  bool has_q3_k_corner = false;
+  for (const Type type : all_types()) {
+    if (!adds_groups(type) && !has_eighths(type)) continue;
+    Weights w = random_weights(type, 32, 512, 13);
+    std::mt19937 random(14);
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      for (std::int64_t b = 0; b < w.k / format_of(type).columns; ++b) {
+        std::uint8_t* block = w.block(r, b);
+        constexpr std::uint8_t limits[4] = {0x00, 0xFF, 0x0F, 0xF0};
+        for (int i = 0; i < format_of(type).bytes; ++i) block[i] = r == 0 ? 0 : limits[random() % (r < 8 ? 2 : 4)];
+        constexpr std::uint16_t one = 0x3C00;
+        for (const int at : half_places(type)) std::memcpy(block + at, &one, sizeof one);
+        if (type == Type::iq1_m) set_d_of_iq1_m(block, one);
+        const Stored32 numbers = stored(type, block, 0);
+        has_q3_k_corner |= type == Type::q3_k && numbers.scale_code[0] == -32 && code_of(type, numbers.code[0]) == -4;
+      }
+    }
+    for (const std::int64_t n : {1, 2, 3, 4, 7, 8, 17, 35}) {
+      Floats x(size(n, w.k));
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::size_t group = i / 16, column = i / size(w.k);  // columns 0 and 1: of one sign
+        x[i] = column < 2 ? 1.0f - 2.0f * static_cast<float>(column) : (group * 7 + column) % 3 == 0 ? -1.0f : 1.0f;
+        if (column % 4 == 3 && random() % 2 == 0) x[i] = -x[i];
+      }
+      const Floats expected = multiply(kernels_scalar, w, x, n);
+      CHECK(same(multiply(tested(), w, x, n), expected));
+      CHECK(same(multiply(tested(), in_tiles(w), x, n), expected));
+    }
+  }
+  CHECK(has_q3_k_corner);
 }
 
 TEST(any_split_of_the_rows_gives_the_same_bits) {
