@@ -61,6 +61,7 @@ SPECDEC_INLINE Ints broadcast_twice(int word) {
   return broadcast_ints(static_cast<std::int32_t>((static_cast<std::uint32_t>(word) & 0xFFFF) * 0x10001));
 }
 
+constexpr bool multiplies_sums = false;
 template <Type type>
 constexpr std::int64_t folding_pays = folds(type) ? 32 : INT64_MAX;
 

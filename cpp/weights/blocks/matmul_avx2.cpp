@@ -72,13 +72,13 @@ SPECDEC_INLINE void add_group(const Weights& weights, const PanelBlock* x, int g
 
 template <Type type, int C, class Weights>
 SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][2]) {
-  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i factor = _mm256_set1_epi16(Weights::factor);
 #pragma GCC unroll 4
   for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) sums[c][v] = weights.start(x[c], group, v);
   }
-  add_group<type, C>(weights, x, group, {ones, ones}, sums);
+  add_group<type, C>(weights, x, group, {factor, factor}, sums);
 }
 
 // Pair sums are widened by the scale codes instead of ones.
@@ -97,6 +97,7 @@ SPECDEC_INLINE void scaled_sums(const Weights& weights, const PanelBlock* x, Int
   add_group<type, C>(weights, x, 1, {high_twice(codes[0]), high_twice(codes[1])}, sums);
 }
 
+constexpr bool multiplies_sums = true;
 template <Type type>
 constexpr std::int64_t folding_pays = INT64_MAX;  // it does not
 

@@ -18,6 +18,7 @@
 //                              on
 //   scaled_sums<type, C>(weights, x, sums)
 //                              sums[c][v] = both groups' times their scale codes, of types that add groups
+//   multiplies_sums            whether Weights::factor costs nothing
 //   folding_pays<type>         from how many columns on; if there is such a number,
 //   fold_tile<type>(tile, blocks32)
 //                              multiplies codes by scale codes, for FoldedWeights
@@ -48,7 +49,7 @@ SPECDEC_INLINE Ints correction(const PanelBlock& x, int group) {
   return broadcast_ints(!signed_bytes<type> && format_of(type).lowest != 0 ? x.corrections[group] : 0);
 }
 
-// Weights of a DecodedTile, 32 columns at a time. `span`: the largest code, from 0 on.
+// Weights of a DecodedTile, 32 columns at a time. `span`: the largest code, from 0 on; `factor`: of sums of products.
 template <Type type>
 class DecodedWeights {
  public:
@@ -59,6 +60,7 @@ class DecodedWeights {
         scale_codes_(tile.scale_codes[0]) {}
   static constexpr int parts = 1, group_size = format_of(type).group;
   static constexpr bool scales_integers = adds_groups(type);
+  static constexpr int factor = 1;
   static constexpr int span =
       has_eighths(type) ? highest_eighth - lowest_eighth : format_of(type).highest - format_of(type).lowest;
   SPECDEC_INLINE void start_block() {}
@@ -109,7 +111,8 @@ class TileWeights {
   explicit TileWeights(const std::uint8_t* tile) : block_(tile) {}
   static constexpr int parts = format_of(type).columns / block_size, group_size = format_of(type).group;
   static constexpr bool scales_integers = adds_groups(type);
-  static constexpr int span = (format_of(type).highest - format_of(type).lowest) * (has_eighths(type) ? 8 : 1);
+  static constexpr int factor = has_eighths(type) && multiplies_sums ? 8 : 1;
+  static constexpr int span = (format_of(type).highest - format_of(type).lowest) * (has_eighths(type) ? 8 / factor : 1);
   SPECDEC_INLINE void start_block() {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
@@ -125,11 +128,11 @@ class TileWeights {
   }
   // Columns 4 four .. 4 four + 3 of 32; without the eighths.
   SPECDEC_INLINE Codes codes(int four, int v) const {
-    if constexpr (has_eighths(type)) return stored_codes(four, v);
-    else return finished<type>(stored_codes(four, v));
+    if constexpr (has_eighths(type)) return stored_codes<(factor == 1 ? 3 : 0)>(four, v);
+    else return finished<type>(stored_codes<format_of(type).step - 1>(four, v));  // a step of 2 is a bit
   }
   SPECDEC_INLINE Codes codes_with_eighths(int four, int v, Codes eighths) const {
-    return finished<type>(either(stored_codes(four, v), eighths));
+    return finished<type>(either(stored_codes<3>(four, v), eighths));
   }
   SPECDEC_INLINE Codes eighths(int v) const { return as_codes(by_sign(offset_codes(0, v), 2 * 0x01010101, 0)); }
   SPECDEC_INLINE Floats scale(int group, int v) const {
@@ -173,14 +176,15 @@ class TileWeights {
     if constexpr (unit == 1.0f) return v;
     return multiplied(v, broadcast(unit));
   }
+  template <int up>  // bits
   SPECDEC_INLINE Codes stored_codes(int four, int v) const {
     constexpr int low = low_bits(type), high = high_bits(type);
-    constexpr int up = has_eighths(type) ? 3 : format_of(type).step - 1;  // a step of 2 shifts codes up by one bit
     const auto vector = [&](int i) { return load_codes(codes_ + i * 4 * tile_rows + v * vector_bytes); };
     if constexpr (low == 8) return vector(four);
     const Codes code = field(vector(four % low), low * (four / low) - up, ((1 << low) - 1) << up);
-    if constexpr (high == 0) return code;
-    return either(code, field(vector(low + four % high), high * (four / high) - low, ((1 << high) - 1) << low));
+    if constexpr (high > 0)
+      return either(code, field(vector(low + four % high), high * (four / high) - low, ((1 << high) - 1) << low));
+    else return code;
   }
   SPECDEC_INLINE const std::uint8_t* offset_codes(int group, int v) const {
     return scales_ + (groups_of(type) + group) * tile_rows + v * vector_rows;

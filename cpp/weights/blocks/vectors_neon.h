@@ -51,6 +51,7 @@ SPECDEC_INLINE void finish_streams() {}
 
 template <Type type>
 constexpr bool signed_bytes = true;
+constexpr bool multiplies_sums = false;
 template <Type type>
 constexpr std::int64_t folding_pays = INT64_MAX;  // not tried
 
