@@ -2,7 +2,7 @@
 // namespace
 //   columns_at_once            the most columns that multiply_columns takes; a divisor of panel_width
 //   repeats_in_registers       how often a tile may be decoded before storing it pays
-//   slow_repeats_in_registers  the same for tiles with codes of two planes or a scale for every 16 columns
+//   slow_repeats_in_registers  the same for tiles with codes of two planes or two scales to convert for 32 columns
 //   vector_rows                rows in a vector
 //   Codes, Ints, Floats        vectors of four codes, one sum, one number per row, with load_codes, store_codes,
 //                              load_ints, store_ints, load_floats, store_floats, load_halves (F16), load_bfloats
@@ -325,10 +325,12 @@ void multiply_decoded(DecodedTile& tile, std::int64_t first_block, std::int64_t 
 
 // Storing a decoded tile pays with more columns than this, but never if codes are bytes already.
 template <Type type>
-constexpr std::int64_t columns_in_registers = low_bits(type) == 8 ? INT64_MAX
-                                              : high_bits(type) > 0 || format_of(type).group < block_size
-                                                  ? slow_repeats_in_registers* columns_at_once
-                                                  : repeats_in_registers* columns_at_once;
+constexpr bool is_slow_to_decode = high_bits(type) > 0 || (format_of(type).group < block_size && !adds_groups(type));
+template <Type type>
+constexpr std::int64_t columns_in_registers =
+    low_bits(type) == 8
+        ? INT64_MAX
+        : (is_slow_to_decode<type> ? slow_repeats_in_registers : repeats_in_registers) * columns_at_once;
 
 // Multiplies 16 rows of the file's layout, from `row` on, by all columns; `rows` of them exist.
 template <Type type>
