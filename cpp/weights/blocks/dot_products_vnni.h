@@ -19,6 +19,7 @@ SPECDEC_INLINE void clear(Ints (&sums)[C][tile_rows / vector_rows]) {
 template <Type type, int C, class Weights>
 SPECDEC_INLINE void scaled_sums(const Weights& weights, const PanelBlock* x, Ints (&sums)[C][tile_rows / vector_rows]) {
   constexpr int vectors_per_tile = tile_rows / vector_rows;
+  constexpr bool is_corrected = format_of(type).lowest != 0;
   clear(sums);
   add_group<type, C>(weights, x, 1, sums);
   if constexpr (C <= columns_with_two_sums) {
@@ -28,17 +29,21 @@ SPECDEC_INLINE void scaled_sums(const Weights& weights, const PanelBlock* x, Int
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2
-      for (int v = 0; v < vectors_per_tile; ++v) sums[c][v] = in_pairs(low[c][v], sums[c][v]);
+      for (int v = 0; v < vectors_per_tile; ++v) {
+        sums[c][v] = in_pairs(low[c][v], sums[c][v]);
+        if constexpr (is_corrected) sums[c][v] = pairs_added(sums[c][v], broadcast_ints(x[c].corrections[1]));
+      }
     }
   } else {
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2
-      for (Ints& sum : sums[c]) sum = added(shifted_up(sum), broadcast_ints(0x8000));
+      for (Ints& sum : sums[c])
+        sum = added(shifted_up(sum), broadcast_ints(is_corrected ? x[c].corrections[2] : 0x8000));
     }
     add_group<type, C>(weights, x, 0, sums);
     // sum 1 * 65536 + sum 0 + 32768: without the last term a negative sum 0 would borrow from the upper half. Flipping
-    // bit 15 takes it away from the lower half alone.
+    // bit 15 takes it away from the lower half alone. Corrected before, because code - lowest may exceed 16 bits.
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2
@@ -49,11 +54,7 @@ SPECDEC_INLINE void scaled_sums(const Weights& weights, const PanelBlock* x, Int
   for (int v = 0; v < vectors_per_tile; ++v) {
     const Ints scale_codes = weights.scale_codes(v);
 #pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) {
-      Ints pairs = sums[c][v];
-      if constexpr (format_of(type).lowest != 0) pairs = pairs_added(pairs, broadcast_ints(x[c].corrections[1]));
-      sums[c][v] = pair_products(pairs, scale_codes);
-    }
+    for (int c = 0; c < C; ++c) sums[c][v] = pair_products(sums[c][v], scale_codes);
   }
 }
 

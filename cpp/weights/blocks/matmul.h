@@ -37,12 +37,13 @@ struct PanelBlock {
   std::int8_t codes[block_size];
   float scale;
   float sums[2];                // scale * sum of the codes of each of the type's groups
-  std::int32_t corrections[2];  // for kernels that store code - lowest
+  std::int32_t corrections[3];  // for kernels that store code - lowest
 };
 
 // Stores a block's scale and the sums of the codes of its halves. Corrections are
 //   the lowest code of the type times the sum of each group,
-//   if it adds groups, the lowest folded code times the sum of both; then these two as int16,
+//   if it adds groups, the lowest folded code times the sum of both; then these two as int16, and as a number in units
+//   of 1 and 65536, plus 32768,
 //   if it has eighths, the lowest codes with a negative and a positive eighth times the sum.
 static inline void store_numbers(Type type, float scale, const std::int32_t (&half_sums)[2], PanelBlock& to) {
   const Format& format = format_of(type);
@@ -50,12 +51,14 @@ static inline void store_numbers(Type type, float scale, const std::int32_t (&ha
   const std::int32_t sums[2] = {is_one_group ? half_sums[0] + half_sums[1] : half_sums[0],
                                 is_one_group ? 0 : half_sums[1]};
   to.scale = scale;
+  to.corrections[2] = 0;
   for (int i = 0; i < 2; ++i) {
     to.sums[i] = scale * static_cast<float>(sums[i]);
     to.corrections[i] = format.lowest * sums[i];
   }
   if (adds_groups(type)) {
-    to.corrections[1] = to.corrections[1] * 65536 | (to.corrections[0] & 0xFFFF);
+    to.corrections[2] = to.corrections[1] * 65536 + to.corrections[0] + 0x8000;
+    to.corrections[1] = to.corrections[2] ^ 0x8000;
     to.corrections[0] = lowest_folded(type) * (sums[0] + sums[1]);
   } else if (has_eighths(type)) {
     to.corrections[0] = lowest_eighth * sums[0];

@@ -308,7 +308,18 @@ TEST(extreme_numbers_do_not_overflow) {
 // Scale codes and codes at their limits in every mixture, as -4 * -32 of Q3_K, which fits no int8, and activations of
 // 127 whose signs change between groups: the sums of two groups share an integer, and many columns share folded codes.
 TEST(scale_codes_at_their_limits_are_multiplied_exactly) {
-  bool has_q3_k_corner = false;
+  bool has_q3_k_corner = false, has_iq1_m_corner = false;
+  struct ExtremeGrid {
+    ExtremeGrid() {
+      Grids extreme = usual;
+      extreme.iq1[0] = 0;
+      extreme.iq1[2047] = 0x0202020202020202u;
+      set_grids(extreme);
+    }
+    ~ExtremeGrid() { set_grids(usual); }
+    const Grids usual = grids();
+  };
+  const ExtremeGrid extreme;
   for (const Type type : all_types()) {
     if (!adds_groups(type) && !has_eighths(type)) continue;
     Weights w = random_weights(type, 32, 512, 13);
@@ -321,7 +332,12 @@ TEST(scale_codes_at_their_limits_are_multiplied_exactly) {
         constexpr std::uint16_t one = 0x3C00;
         for (const int at : half_places(type)) std::memcpy(block + at, &one, sizeof one);
         if (type == Type::iq1_m) set_d_of_iq1_m(block, one);
+        if (type == Type::iq1_m && r == 1) {  // the highest codes: 16 of 18 - 9 exceed 16 bits while they are unsigned
+          std::memset(block, 0xFF, 32);
+          std::memset(block + 32, 0x77, 16);
+        }
         const Stored32 numbers = stored(type, block, 0);
+        has_iq1_m_corner |= type == Type::iq1_m && r == 1 && code_of(type, numbers.code[31]) == 9;
         has_q3_k_corner |= type == Type::q3_k && numbers.scale_code[0] == -32 && code_of(type, numbers.code[0]) == -4;
       }
     }
@@ -337,7 +353,7 @@ TEST(scale_codes_at_their_limits_are_multiplied_exactly) {
       CHECK(same(multiply(tested(), in_tiles(w), x, n), expected));
     }
   }
-  CHECK(has_q3_k_corner);
+  CHECK(has_q3_k_corner && has_iq1_m_corner);
 }
 
 TEST(any_split_of_the_rows_gives_the_same_bits) {
