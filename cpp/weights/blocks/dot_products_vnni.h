@@ -64,7 +64,7 @@ SPECDEC_INLINE Ints broadcast_twice(int word) {
 
 constexpr bool multiplies_sums = false;
 template <Type type>
-constexpr std::int64_t folding_pays = folds(type) ? 32 : INT64_MAX;
+constexpr std::int64_t folding_pays = folds(type) ? 16 : INT64_MAX;
 
 // Bytes become code * scale code; Q3_K: -code * scale code - lowest_folded, with the scale negated. Two of them are
 // multiplied at once: a + 256 b is exact modulo 65536, since the results fit bytes, too.
