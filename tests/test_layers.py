@@ -160,6 +160,7 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     # What follows goes into anonymous namespaces.
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
     allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/dot_products.h"}
+    allowed |= {"weights/blocks/dot_products_vnni.h", "weights/blocks/dot_products_neon.h"}
     allowed |= {"weights/blocks/vectors_256.h", "weights/blocks/vectors_neon.h"}
     allowed |= {"attention/attention_int8.h", "attention/attention_x86.h", "attention/attention_ymm.h"}
     allowed |= {"sampling/row_loops_body.h", "weights/mxfp6/calibration_loops_body.h"}

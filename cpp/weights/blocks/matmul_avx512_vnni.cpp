@@ -46,7 +46,7 @@ SPECDEC_INLINE Floats load_bfloats(const std::uint8_t* p) {
 SPECDEC_INLINE Ints load_bytes(const std::uint8_t* p) {  // signed
   return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-SPECDEC_INLINE Ints added(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+[[maybe_unused]] SPECDEC_INLINE Ints added(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 SPECDEC_INLINE Ints shifted_up(Ints v) { return _mm512_slli_epi32(v, 16); }
 SPECDEC_INLINE Ints by_sign(const std::uint8_t* p, std::int32_t negative, std::int32_t positive) {
   const __m512i bytes = _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
