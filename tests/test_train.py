@@ -97,6 +97,14 @@ def test_the_shape_follows_from_the_target() -> None:
     shape = shape_for(target, (2, 4, 7), None)
     assert (shape.width, shape.heads * shape.head_width, shape.output_size) == (256, 256, 4096)
     assert shape.heads % shape.kv_heads == 0 and shape.feed_forward >= 256
+    assert replace(shape, feed_forward=768) == shape_for(target, (2, 4, 7), None, 768)
+
+
+@pytest.mark.parametrize("width", ["0", "-32", "100"])
+def test_an_impossible_feed_forward_is_an_error(width: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--target", str(TARGET), "--feed-forward", width, "-o", "head.gguf"])
+    assert "--feed-forward must be a positive multiple of 32" in capsys.readouterr().err
 
 
 def test_speed_is_predicted_by_the_best_number_of_drafts() -> None:

@@ -9,10 +9,21 @@ and the output matrix are the target's.
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from head import LAYERS
 from model import Config, Llama, RMSNorm
 
+LAYERS = (2, 5, 7)  # of the target, whose inputs are read; llama.cpp does not give the output of a llama's last layer
 BLOCK, MASK, RANK, DEPTH = 8, 0, 64, 2  # places, the token of those that are empty, of the bias, layers
+
+
+@torch.no_grad()
+def read(target: Llama, tokens):
+    """tokens [B, T] -> the inputs of LAYERS side by side [B, T, layers * dim], and the logits."""
+    x, rows = target.emb(tokens), []
+    for i, block in enumerate(target.blocks):
+        if i in LAYERS:
+            rows.append(x)
+        x = block(x, target.cos, target.sin)
+    return torch.cat(rows, -1), F.linear(target.norm(x), target.emb.weight)
 
 
 def turn(x, positions, base):

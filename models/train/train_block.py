@@ -4,18 +4,30 @@ Each place learns the target's distribution there, and its confidence the probab
 Only the drafter is trained; optimisers and data are those of the pair.
 """
 
+import pathlib
 import sys
 
+import gguf
 import numpy as np
 import torch
 import torch.nn.functional as F
-from block import BLOCK, BlockDrafter
-from head import read
+from block import BLOCK, BlockDrafter, read
+from export import names
+from model import CONFIGS, Llama
 from train import LENGTH, Muon, Windows
-from train_head import BUNDLED, load_target
 
 TOKENS, TEXTS, ANCHORS = 256, 1, 32  # of a step: each text's, texts, and blocks in each
 FADE = 0.8  # a place counts as much less than the one before: fewer drafts get there
+
+BUNDLED = pathlib.Path(__file__).parents[1] / "stdlib-target-f16.gguf"
+
+
+def load_target(path) -> Llama:
+    """The inverse of export.py."""
+    tensors = {t.name: torch.from_numpy(np.array(t.data, dtype=np.float32)) for t in gguf.GGUFReader(path).tensors}
+    target = Llama(CONFIGS["target"]).eval().requires_grad_(False)
+    target.load_state_dict({ours: tensors[theirs] for ours, theirs in names("target", target.c.layers).items()})
+    return target
 
 
 def blocks(target, drafter, tokens, generator):

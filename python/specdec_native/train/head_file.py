@@ -48,6 +48,8 @@ def copy_tokenizer(writer: gguf.GGUFWriter, target: TargetWeights) -> None:
 def add_shape(writer: gguf.GGUFWriter, target: TargetWeights, s: Shape) -> None:
     writer.add_name(f"{target.value('general.name', target.path.stem)} EAGLE-3 head")
     writer.add_description(f"A drafting head for {target.path.name}, trained by specdec-train")
+    if licence := target.value("general.license", ""):
+        writer.add_license(licence)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     writer.add_vocab_size(s.vocabulary)
     writer.add_context_length(s.context_length)
