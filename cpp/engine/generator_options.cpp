@@ -189,7 +189,7 @@ const Table<GeneratorOptions>& generator_options() {
             "N|all|auto",
             "number of layers to offload, counted from the last (the output counts as one): to a GPU "
             "(docs/devices.md), or to the --rpc servers; auto: as many as fit (default: all with --rpc, auto with "
-            "--device, else 0)"},
+            "--device or if a GPU multiplies clearly faster than the CPU, else 0)"},
            is_optional}),
       generator_row<&GeneratorOptions::devices>(
           {"devices",

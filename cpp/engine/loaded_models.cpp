@@ -42,8 +42,8 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
   resolved_ = resolve_draft(options, target);
   const int context = context_length(target);
   open_tile_cache();
-  load_target(target, context);
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
+  load_target(target, context);
   make_contexts(target, context);
   if (options.repack) repack();
   choose_place_of_draft();
@@ -111,6 +111,16 @@ int LoadedModels::width_of(const Model& model) const {
   return options_.exact && model.is_on_device() ? exact_width : 0;
 }
 
+// How many layers run on devices if no number was given, and why.
+int LoadedModels::default_layers(std::string& why) {
+  if (!options_.devices.empty()) return layers_that_fit;
+  const DefaultPlace place = default_place(threads_->size(), options_.exact);
+  if (place.why.empty()) return 0;
+  why = place.why + (place.is_device ? "" : ", which therefore runs all layers") +
+        " (n_gpu_layers, -ngl, chooses otherwise)";
+  return place.is_device ? layers_that_fit : 0;
+}
+
 // Loads the target, with its own head if that drafts. If the head was found rather than asked for and cannot be loaded,
 // the target is loaded without it.
 void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) {
@@ -118,8 +128,11 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
   model.rpc_servers = options_.rpc_servers;
   const bool names_devices = !options_.devices.empty();
   if (options_.rpc_servers.empty() || names_devices) {
-    target_place_ = place_on_devices(model, parts, options_.n_gpu_layers.value_or(names_devices ? layers_that_fit : 0),
-                                     options_.devices, context, max_rows);
+    std::string why;
+    if (!options_.n_gpu_layers) default_layers_ = default_layers(why);
+    target_place_ = place_on_devices(model, parts, options_.n_gpu_layers.value_or(default_layers_), options_.devices,
+                                     context, max_rows);
+    target_place_.text += (why.empty() || target_place_.text.empty() ? "" : "; ") + why;
   } else {
     const int wanted = options_.n_gpu_layers.value_or(all_layers);
     model.offload.num_layers = wanted == layers_that_fit ? all_layers : wanted;
@@ -244,7 +257,8 @@ void LoadedModels::load_draft_model() {
   // With RPC servers the draft runs on this machine: network latency would dominate its short passes.
   const std::vector<std::string>& devices = options_.devices_draft.empty() ? options_.devices : options_.devices_draft;
   const bool is_local = options_.rpc_servers.empty() || !options_.devices_draft.empty();
-  const int as_target = !is_local ? 0 : options_.n_gpu_layers.value_or(devices.empty() ? 0 : layers_that_fit);
+  const int as_target =
+      !is_local ? 0 : options_.n_gpu_layers.value_or(devices.empty() ? default_layers_ : layers_that_fit);
   const int context = is_head ? n_ctx() : std::min(n_ctx(), default_draft_window);
   draft_place_ = place_on_devices(model, resolved_.parts, options_.n_gpu_layers_draft.value_or(as_target), devices,
                                   context, options_.max_sequences);

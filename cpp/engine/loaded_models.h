@@ -73,6 +73,7 @@ class LoadedModels {
 
   Model::Options model_options() const;
   void open_tile_cache();
+  int default_layers(std::string& why);
   void load_target(const std::vector<GgufFile>& parts, int context);
   Place place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
                          const std::vector<std::string>& devices, int context, int most_rows);
@@ -96,6 +97,7 @@ class LoadedModels {
   ResolvedDraft resolved_;
   std::vector<std::string> notes_;
   Place target_place_, draft_place_;
+  int default_layers_ = 0;                 // wanted on devices if no number was given
   std::uint64_t bytes_on_devices_ = 0;     // taken by what was placed so far
   std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::shared_ptr<Model> target_model_, draft_model_;

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+#include <map>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
 #include "base/utf8.h"
 #include "engine/option.h"
 #include "gguf/types.h"
+#include "llama/device_speed.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -83,6 +89,34 @@ int layers_in(const LayerNeed& need, std::uint64_t bytes) {
   int count = need.num_layers() + 1;
   while (count > 0 && need.of_last(count) > bytes) --count;
   return count;
+}
+
+DefaultPlace default_place(const std::string& device, double device_seconds, double cpu_seconds) {
+  constexpr double least_gain = 1.25;  // less is noise, or a draft on the CPU makes up for it
+  const double gain = cpu_seconds / device_seconds;
+  char times[32];
+  std::snprintf(times, sizeof times, "%.2g", gain);
+  DefaultPlace place;
+  place.is_device = gain >= least_gain;
+  place.why = device + " multiplies " + times + " times as fast as the CPU";
+  return place;
+}
+
+DefaultPlace default_place(int num_threads, bool exact) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, bool>, DefaultPlace> measured;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [at, is_new] = measured.try_emplace({num_threads, exact});
+  if (!is_new) return at->second;
+  const std::vector<Device> found = choose_devices({});
+  if (found.empty()) return at->second;
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const double on_cpu = seconds_of_product(nullptr, 1, num_threads, never);
+  const double small_products = 4;  // times as slow as large ones, at most, since a device needs time to start
+  const double on_device =
+      seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);
+  at->second = default_place(found.front().name + " (" + found.front().description + ")", on_device, on_cpu);
+  return at->second;
 }
 
 std::vector<Offload::Override> overrides_of(const GeneratorOptions& options) {

@@ -35,6 +35,15 @@ LayerNeed layer_need(const std::vector<GgufFile>& parts, const Offload& offload,
 // How many of the last layers, including the output, fit into this many bytes.
 int layers_in(const LayerNeed& need, std::uint64_t bytes);
 
+// Whether the devices that are used by default multiply so much faster than the CPU that layers run there unless asked
+// otherwise. Measured once per process; without a device nothing is.
+struct DefaultPlace {
+  bool is_device = false;
+  std::string why;  // part of a sentence; empty: there is no device
+};
+DefaultPlace default_place(int num_threads, bool exact);
+DefaultPlace default_place(const std::string& device, double device_seconds, double cpu_seconds);
+
 // Throw std::invalid_argument.
 std::vector<Offload::Override> overrides_of(const GeneratorOptions& options);
 std::vector<float> split_of(const GeneratorOptions& options);

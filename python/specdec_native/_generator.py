@@ -76,7 +76,8 @@ class Generator:
     rpc: "host:port" of machines that run `specdec rpc-server`; the target's layers run there (docs/distributed.md).
     n_gpu_layers: number of layers to offload, counted from the last (the output is one), to a GPU, if a device module
         is installed (docs/devices.md), or to the rpc machines; "all" or -1 for all; "auto" for as many as fit. None:
-        all with rpc, "auto" with devices, otherwise 0. The logger "specdec_native" says which layers went where.
+        all with rpc, "auto" with devices or if a device multiplies at least 1.25 times as fast as the CPU, which is
+        measured, otherwise 0. The logger "specdec_native" says which layers went where.
     devices: names of the devices for these layers, as `specdec generate --list-devices` shows them, or "none"; (): the
         GPUs with memory of their own, or else the first GPU.
     n_gpu_layers_draft, devices_draft: the same for the draft model. None and (): as for the target, or the CPU if

@@ -74,6 +74,13 @@ def test_a_draft_runs_where_it_is_faster(
     assert found is not None and float(found[1]) <= float(found[2])
 
 
+def test_by_default_layers_run_where_products_are_faster(paths: tuple[pathlib.Path, pathlib.Path], device: str) -> None:
+    placement = sd.Generator(paths[0], n_threads=1, n_ctx=512)._core.placement
+    found = re.search(r"multiplies (\S+) times as fast as the CPU(, which therefore runs all layers)?", placement)
+    assert found is not None and (found[2] is None) == (float(found[1]) >= 1.25), placement
+    assert sd.Generator(paths[0], n_gpu_layers=0, n_threads=1, n_ctx=512)._core.placement == ""
+
+
 def test_the_bundled_pair(device: str, target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
     """F16 weights, which the tiny models do not have."""
     drafted = on(device, target_path, draft_path, num_draft_tokens=4)

@@ -1,0 +1,62 @@
+#include "llama/device_speed.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+
+#include "ggml-backend.h"
+#include "ggml-cpp.h"
+#include "ggml-cpu.h"
+#include "llama/backend.h"
+
+namespace specdec {
+namespace {
+
+constexpr int width = 4096, rows = 16384, few_rows = 1024, products = 4, repeats = 5;
+constexpr double never = std::numeric_limits<double>::infinity();
+
+// Median seconds.
+double time_graph(ggml_backend* backend, ggml_cgraph* graph) {
+  std::array<double, repeats> seconds;
+  for (double& time : seconds) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS) return never;
+    time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[repeats / 2];
+}
+
+}  // namespace
+
+double seconds_of_product(ggml_backend_device* device, int columns, int num_threads, double limit) {
+  start_backend();
+  const bool is_cpu = device == nullptr;
+  if (is_cpu) device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  const ggml_backend_ptr backend(ggml_backend_dev_init(device, nullptr));
+  if (!backend) return never;
+  if (is_cpu) ggml_backend_cpu_set_n_threads(backend.get(), num_threads);
+  constexpr std::size_t tensors = 2 * products + 5;
+  const ggml_context_ptr context(
+      ggml_init({tensors * ggml_tensor_overhead() + 2 * ggml_graph_overhead(), nullptr, /*no_alloc=*/true}));
+  ggml_tensor* const weights = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q8_0, width, rows);
+  ggml_tensor* const some_weights = ggml_view_2d(context.get(), weights, width, few_rows, weights->nb[1], 0);
+  const auto add_product = [&](ggml_cgraph* graph, ggml_tensor* matrix) {
+    ggml_tensor* const x = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, width, columns);
+    ggml_build_forward_expand(graph, ggml_mul_mat(context.get(), matrix, x));
+  };
+  ggml_cgraph *const small = ggml_new_graph(context.get()), *const large = ggml_new_graph(context.get());
+  add_product(small, some_weights);
+  for (int i = 0; i < products; ++i) add_product(large, weights);
+  const ggml_backend_buffer_ptr buffer(ggml_backend_alloc_ctx_tensors(context.get(), backend.get()));
+  if (!buffer) return never;
+  ggml_backend_buffer_clear(buffer.get(), 0);
+  if (ggml_backend_graph_compute(backend.get(), small) != GGML_STATUS_SUCCESS) return never;  // compiles kernels
+  const double estimate = time_graph(backend.get(), small) * (rows / few_rows);
+  if (!(estimate <= limit)) return estimate;
+  if (ggml_backend_graph_compute(backend.get(), large) != GGML_STATUS_SUCCESS) return never;
+  return time_graph(backend.get(), large) / products;
+}
+
+}  // namespace specdec
