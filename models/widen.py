@@ -59,7 +59,8 @@ class Shape:
     vocabulary: int
 
 
-NAMED = {  # layers, width, ffn, heads, kv heads; heads are 64 wide in the bundled models
+NAMED_HEAD = 64  # columns of a head in these shapes
+NAMED = {  # layers, width, ffn, heads, kv heads
     "7b": (32, 4096, 11008, 64, 64),
     "1.1b": (22, 2048, 5632, 32, 4),
     "115m": (12, 768, 2816, 12, 12),
@@ -528,6 +529,8 @@ def shape_of(options: argparse.Namespace, small: Small) -> Shape:
     shape = small.shape
     if options.shape != "same":
         shape = Shape(*NAMED[options.shape], vocabulary=shape.vocabulary)
+        heads, kv_heads = (max(1, count * NAMED_HEAD // small.head) for count in (shape.heads, shape.kv_heads))
+        shape = replace(shape, heads=heads, kv_heads=kv_heads)  # as many columns
         if small.architecture != "llama":
             shape = replace(shape, layers=small.shape.layers)
     return replace(shape, **{name: value for name in vars(shape) if (value := getattr(options, name)) is not None})
