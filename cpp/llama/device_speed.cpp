@@ -13,7 +13,7 @@
 namespace specdec {
 namespace {
 
-constexpr int width = 4096, rows = 16384, few_rows = 1024, products = 4, repeats = 5;
+constexpr int width = 4096, parts = 16, few_rows = 1024, rows = parts * few_rows, products = 4, repeats = 5;
 constexpr double never = std::numeric_limits<double>::infinity();
 
 // Median seconds.
@@ -53,7 +53,7 @@ double seconds_of_product(ggml_backend_device* device, int columns, int num_thre
   if (!buffer) return never;
   ggml_backend_buffer_clear(buffer.get(), 0);
   if (ggml_backend_graph_compute(backend.get(), small) != GGML_STATUS_SUCCESS) return never;  // compiles kernels
-  const double estimate = time_graph(backend.get(), small) * (rows / few_rows);
+  const double estimate = time_graph(backend.get(), small) * parts;
   if (!(estimate <= limit)) return estimate;
   if (ggml_backend_graph_compute(backend.get(), large) != GGML_STATUS_SUCCESS) return never;
   return time_graph(backend.get(), large) / products;
