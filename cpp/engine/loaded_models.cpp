@@ -324,13 +324,14 @@ void LoadedModels::choose_place_of_draft() {
                                                 : "";
     const double on_cpu = seconds_of_draft_pass();
     if (on_device <= on_cpu) {
-      keep_on_device("a pass takes " + milliseconds(on_device) + " there, " + milliseconds(on_cpu) + " on the CPU");
+      keep_on_device("a pass takes " + milliseconds_text(on_device) + " there, " + milliseconds_text(on_cpu) +
+                     " on the CPU");
       return;
     }
     note(problem);
     const std::string file = std::filesystem::path(draft_model_->path()).filename().string();
-    const std::string text = printable(file) + " runs on the CPU: a pass takes " + milliseconds(on_cpu) + " there, " +
-                             milliseconds(on_device) + " on " + draft_place_.devices +
+    const std::string text = printable(file) + " runs on the CPU: a pass takes " + milliseconds_text(on_cpu) +
+                             " there, " + milliseconds_text(on_device) + " on " + draft_place_.devices +
                              "; n_gpu_layers_draft (-ngld) chooses otherwise";
     draft_place_ = Place();
     draft_place_.text = text;

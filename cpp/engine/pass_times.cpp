@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-std::string milliseconds(double seconds) {
+std::string milliseconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f ms", 1e3 * seconds);
   return text;

@@ -13,7 +13,7 @@ struct PassTimes {
   std::vector<double> target;  // [n - 1] seconds of a target pass over n tokens, with all rows of logits
 };
 
-std::string milliseconds(double seconds);
+std::string milliseconds_text(double seconds);
 double median(std::vector<double> values);  // values must not be empty
 
 // Median seconds of passes that append `num_tokens` tokens (`text`, repeated) to the slot's cache and compute

@@ -32,7 +32,7 @@ class BlockContext final : public Context, public BlockLayers {
   const float* logits(int row) const override;
   bool has_confidences() const override { return model().block_rows()->has_confidences(); }
   float score(int row) const override;
-  double confidence(float score, Token before) const override {
+  double confidence_of(float score, Token before) const override {
     return model().block_rows()->confidence(score, before);
   }
   void empty(int slot, int position) override { start_at(slot, position); }

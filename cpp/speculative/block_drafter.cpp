@@ -60,7 +60,7 @@ void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
     logits_.push_back(row(input, logits_.size()));
     if (!layers_.has_confidences()) continue;
     const float score = s.scores[idx(place(input.slot, s.length))];
-    confidences_.push_back(layers_.confidence(score, input.tokens[input.num_tokens - 1]));
+    confidences_.push_back(layers_.confidence_of(score, input.tokens[input.num_tokens - 1]));
   }
 }
 

@@ -61,7 +61,7 @@ class BlockLayers : public virtual LanguageModel {
   // score(): what the pass itself says about a place, indexed by row as logits() is.
   virtual bool has_confidences() const { return false; }
   virtual float score(int /*row*/) const { return 0.0f; }
-  virtual double confidence(float /*score*/, Token /*before*/) const { return 0.0; }
+  virtual double confidence_of(float /*score*/, Token /*before*/) const { return 0.0; }
 };
 
 }  // namespace specdec

@@ -80,7 +80,7 @@ class BlockLayers final : public specdec::BlockLayers {
   }
   bool has_confidences() const override { return biased_; }
   float score(int row) const override { return scores_.at(static_cast<std::size_t>(row)); }
-  double confidence(float score, Token before) const override {
+  double confidence_of(float score, Token before) const override {
     return 0.5 * score + 0.5 * fraction(mix(seed_ + 11 + static_cast<std::uint64_t>(before)));
   }
   void truncate(int slot, int length) override {
@@ -98,7 +98,7 @@ class BlockLayers final : public specdec::BlockLayers {
     return logits;
   }
   double confidence_after(const std::vector<Token>& text, int num_committed, int num_places) const {
-    return confidence(base_score(hash_after(text, num_committed, num_places)), text.back());
+    return confidence_of(base_score(hash_after(text, num_committed, num_places)), text.back());
   }
   static float row_of(const std::vector<Token>& text, int position) {
     return Model::hidden_after({text.begin(), text.begin() + position + 1});
