@@ -1,11 +1,11 @@
 #include "engine/device_check.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/index.h"
 #include "engine/loaded_models.h"
 #include "engine/option.h"
@@ -59,15 +59,13 @@ int num_differing(const std::vector<float>& a, const std::vector<float>& b, int 
 std::string DeviceCheck::text() const {
   const std::string rows = " of " + std::to_string(num_rows) + " rows ";
   const std::string at_width = "width " + std::to_string(width);
-  char cost[32];
-  std::snprintf(cost, sizeof cost, "%.2f", width_cost);
   std::string text = places + ". ";
   text += is_exact() ? "Exact at " + at_width + ": no row differs between ways to cut a text into passes"
                      : "Not exact at " + at_width + ": " + std::to_string(num_differing) + rows +
                            "differ between ways to cut a text into passes, so drafts may change a text";
   text += num_narrow > 0 ? "; without a fixed width " + std::to_string(num_narrow) + rows + "do"
                          : "; without a fixed width none does either (--no-exact loses nothing)";
-  return text + ". A pass of that width takes " + cost + " times one over 1 token.";
+  return text + ". A pass of that width takes " + format("%.2f", width_cost) + " times one over 1 token.";
 }
 
 DeviceCheck check_device(const std::string& path, const std::vector<std::string>& devices, int num_threads) {

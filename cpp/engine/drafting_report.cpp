@@ -1,18 +1,14 @@
 #include "engine/drafting_report.h"
 
 #include <cmath>
-#include <cstdio>
 
+#include "base/format.h"
 #include "speculative/sequence.h"
 
 namespace specdec {
 namespace {
 
-std::string number(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
+std::string number(double value, int digits) { return format("%.*f", digits, value); }
 
 // Rounds down, so that rounding alone never reports a gain.
 std::string times(double factor) { return number(std::floor(factor * 10.0) / 10.0, 1); }

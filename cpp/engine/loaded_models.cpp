@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/utf8.h"
 #include "engine/draft_corpus.h"
 #include "engine/memory.h"
@@ -33,6 +34,8 @@ namespace {
 constexpr int default_snapshots = 8;
 constexpr int timed_passes = 9;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
+
+std::string in_milliseconds(double seconds) { return format("%.2f ms", 1e3 * seconds); }
 
 }  // namespace
 
@@ -324,14 +327,14 @@ void LoadedModels::choose_place_of_draft() {
                                                 : "";
     const double on_cpu = seconds_of_draft_pass();
     if (on_device <= on_cpu) {
-      keep_on_device("a pass takes " + milliseconds_text(on_device) + " there, " + milliseconds_text(on_cpu) +
+      keep_on_device("a pass takes " + in_milliseconds(on_device) + " there, " + in_milliseconds(on_cpu) +
                      " on the CPU");
       return;
     }
     note(problem);
     const std::string file = std::filesystem::path(draft_model_->path()).filename().string();
-    const std::string text = printable(file) + " runs on the CPU: a pass takes " + milliseconds_text(on_cpu) +
-                             " there, " + milliseconds_text(on_device) + " on " + draft_place_.devices +
+    const std::string text = printable(file) + " runs on the CPU: a pass takes " + in_milliseconds(on_cpu) +
+                             " there, " + in_milliseconds(on_device) + " on " + draft_place_.devices +
                              "; n_gpu_layers_draft (-ngld) chooses otherwise";
     draft_place_ = Place();
     draft_place_.text = text;

@@ -1,18 +1,11 @@
 #include "engine/pass_times.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/index.h"
 #include "speculative/stats.h"
 
 namespace specdec {
-
-std::string milliseconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f ms", 1e3 * seconds);
-  return text;
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

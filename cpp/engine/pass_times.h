@@ -1,7 +1,6 @@
 // Times single passes of the models, for predictions of the speedup.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "speculative/language_model.h"
@@ -13,7 +12,6 @@ struct PassTimes {
   std::vector<double> target;  // [n - 1] seconds of a target pass over n tokens, with all rows of logits
 };
 
-std::string milliseconds_text(double seconds);
 double median(std::vector<double> values);  // values must not be empty
 
 // Median seconds of passes that append `num_tokens` tokens (`text`, repeated) to the slot's cache and compute

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/index.h"
 #include "base/utf8.h"
 #include "engine/option.h"
@@ -94,11 +93,9 @@ int layers_in(const LayerNeed& need, std::uint64_t bytes) {
 DefaultPlace default_place(const std::string& device, double device_seconds, double cpu_seconds) {
   constexpr double least_gain = 1.25;  // less is noise, or a draft on the CPU makes up for it
   const double gain = cpu_seconds / device_seconds;
-  char times[32];
-  std::snprintf(times, sizeof times, "%.2g", gain);
   DefaultPlace place;
   place.is_device = gain >= least_gain;
-  place.why = device + " multiplies " + times + " times as fast as the CPU";
+  place.why = device + " multiplies " + format("%.2g", gain) + " times as fast as the CPU";
   return place;
 }
 
@@ -110,8 +107,7 @@ DefaultPlace default_place(int num_threads, bool exact) {
   if (!is_new) return at->second;
   const std::vector<Device> found = choose_devices({});
   if (found.empty()) return at->second;
-  constexpr double never = std::numeric_limits<double>::infinity();
-  const double on_cpu = seconds_of_product(nullptr, 1, num_threads, never);
+  const double on_cpu = seconds_of_product(nullptr, 1, num_threads);
   const double small_products = 4;  // times as slow as large ones, at most, since a device needs time to start
   const double on_device =
       seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);

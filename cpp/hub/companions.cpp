@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <sstream>
 
+#include "base/format.h"
 #include "gguf/gguf_file.h"
 #include "hub/draft_gain.h"
 
@@ -92,10 +92,8 @@ std::string CompanionFit::objection() const {
 }
 
 std::string CompanionFit::prediction() const {
-  char numbers[64];
-  std::snprintf(numbers, sizeof numbers, "%.2f of the target's, which would give %.2f times", cost(),
+  return format("a pass of it takes about %.2f of the target's, which would give %.2f times plain decoding", cost(),
                 gain(usual_acceptance));
-  return std::string("a pass of it takes about ") + numbers + " plain decoding";
 }
 
 std::vector<std::pair<std::string, HubName>> short_names() {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "llama/backend.h"
+#include "speculative/stats.h"
 
 namespace specdec {
 namespace {
@@ -18,11 +18,10 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 // Median seconds.
 double time_graph(ggml_backend* backend, ggml_cgraph* graph) {
-  std::array<double, repeats> seconds;
+  std::array<double, repeats> seconds{};
   for (double& time : seconds) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch watch(time);
     if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS) return never;
-    time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   std::sort(seconds.begin(), seconds.end());
   return seconds[repeats / 2];

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <stdexcept>
 
+#include "base/format.h"
 #include "base/utf8.h"
 #include "ggml-backend.h"
 #include "llama/device_modules.h"
@@ -12,11 +12,7 @@
 namespace specdec {
 namespace {
 
-std::string gibibytes(std::uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 30));
-  return text;
-}
+std::string gibibytes(std::uint64_t bytes) { return format("%.1f", static_cast<double>(bytes) / (1 << 30)); }
 
 Device device_of(ggml_backend_dev_t handle) {
   std::size_t free = 0, total = 0;

@@ -1,6 +1,5 @@
 // /api/tags, /api/ps, /api/show and /api/version of Ollama.
-#include <cstdio>
-
+#include "base/format.h"
 #include "engine/infill.h"
 #include "engine/model_card.h"
 #include "server/endpoints.h"
@@ -11,11 +10,8 @@ namespace {
 
 // "7.3M", "1.5B"
 std::string parameter_size(std::uint64_t parameters) {
-  char text[32];
   const auto count = static_cast<double>(parameters);
-  if (count >= 1e9) std::snprintf(text, sizeof text, "%.1fB", count / 1e9);
-  else std::snprintf(text, sizeof text, "%.1fM", count / 1e6);
-  return text;
+  return count >= 1e9 ? format("%.1fB", count / 1e9) : format("%.1fM", count / 1e6);
 }
 
 Json details_json(const ModelCard& card) {

@@ -32,8 +32,7 @@ def load_target(path) -> Llama:
 
 def blocks(target, drafter, tokens, generator):
     """The drafter's logits and confidences at random places of the texts, and the target's distributions."""
-    with torch.no_grad():
-        rows, wanted = read(target, tokens)
+    rows, wanted = read(target, tokens)
     anchors = 1 + torch.randperm(tokens.shape[1] - BLOCK - 1, generator=generator)[:ANCHORS]
     logits, confidences = drafter(target, tokens, rows, anchors)
     return logits, confidences, wanted[:, anchors[:, None] + torch.arange(BLOCK)].softmax(-1)

@@ -2,19 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
-namespace specdec::cli {
+#include "base/format.h"
 
-// printf for a few numbers; the result has at most 159 characters.
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
+namespace specdec::cli {
 
 // Pads ASCII text with blanks to `columns`; longer text is unchanged.
 inline std::string pad(const std::string& text, std::size_t columns) {
