@@ -132,6 +132,12 @@ class Cache {
   std::size_t bytes() const { return bytes_; }
   const char* data() const { return static_cast<const char*>(keys_.front()->data); }
 
+  // Bytes of the queries, mask and result of a call.
+  std::size_t call_bytes(int n) const {
+    const auto floats = 2 * static_cast<std::size_t>(shape_.heads) * static_cast<std::size_t>(shape_.head_size);
+    return static_cast<std::size_t>(n) * (sizeof(float) * floats + 2 * static_cast<std::size_t>(cells_));
+  }
+
   // Attention of n queries over layer i after `cached` cells.
   ggml_tensor* attention(ggml_context* context, std::size_t i, int n, int cached) const {
     const auto heads_last = [&](ggml_tensor* t) { return ggml_permute(context, t, 0, 2, 1, 3); };
@@ -179,8 +185,7 @@ class Calls {
  public:
   Calls(const Cache& cache, int n, int cached, ggml_threadpool* pool, int threads) : pool_(pool), threads_(threads) {
     ggml_init_params params{};
-    params.mem_size = 64u << 20;
-    for (std::size_t i = 0; i < cache.layers(); ++i) params.mem_size += 1u << 20;
+    params.mem_size = cache.layers() * (cache.call_bytes(n) + (1u << 20));
     context_.reset(ggml_init(params));
     ggml_tensor* first = nullptr;
     for (std::size_t i = 0; i < cache.layers(); ++i) {

@@ -1,7 +1,7 @@
 """What a long prompt costs: until the first token, for each token after it, and for each cycle with a draft model.
 
 python -m bench.long_text.times [TARGET DRAFT] [--prompts 500 2000 8000] [--rounds 3] [--windows 1024 0]
-  [--kv-type f16] [--once] [--plain] [--llama build/default/bench/peers/llama-completion]
+  [--kv-type f16] [--temperatures 0] [--once] [--plain] [--llama build/default/bench/peers/llama-completion]
 
 Without files: the real pair (bench/common/real_models.py). One Generator per window of the draft (0: as long as the
 context). Each prompt is read without and with three drafts per cycle, in turn, and timed to the first token; then
@@ -38,9 +38,9 @@ def first_token(gen: sd.Generator, prompt: list[int], k: int) -> float:
         return time.perf_counter() - begin
 
 
-def seconds_per_cycle(gen: sd.Generator, prompt: list[int], k: int) -> float:
+def seconds_per_cycle(gen: sd.Generator, prompt: list[int], k: int, temperature: float) -> float:
     """After those in which the draft reads."""
-    handle = gen.submit(prompt, max_tokens=TOKENS + CAUGHT_UP, temperature=0, num_draft_tokens=k)
+    handle = gen.submit(prompt, max_tokens=TOKENS + CAUGHT_UP, temperature=temperature, num_draft_tokens=k)
     list(itertools.islice(handle, CAUGHT_UP))
     before = handle.stats
     handle.result()
@@ -48,9 +48,10 @@ def seconds_per_cycle(gen: sd.Generator, prompt: list[int], k: int) -> float:
     return (after.seconds - before.seconds) / max(1, after.target_calls - before.target_calls)
 
 
-def decoding_rate(gen: sd.Generator, prompt: list[int]) -> float:
+def decoding_rate(gen: sd.Generator, prompt: list[int], temperature: float) -> float:
     """Tokens per second at the defaults, after those in which the draft reads."""
-    handle = gen.submit(prompt, max_tokens=3 * TOKENS + CAUGHT_UP, temperature=0, num_draft_tokens="auto")
+    size = 3 * TOKENS + CAUGHT_UP
+    handle = gen.submit(prompt, max_tokens=size, temperature=temperature, num_draft_tokens="auto")
     list(itertools.islice(handle, CAUGHT_UP))
     before = handle.stats
     handle.result()
@@ -71,8 +72,8 @@ def llama_times(program: pathlib.Path, target: pathlib.Path, prompt: str, contex
     return [number(r"prompt eval time = +([\d.]+) ms", out) / 1e3, token / 1e3]
 
 
-class Prompt:
-    """The ratios of one length, by round."""
+class Row:
+    """The ratios of one length and temperature, by round."""
 
     def __init__(self) -> None:
         self.ratios: dict[str, list[float]] = {}
@@ -94,30 +95,35 @@ COLUMNS = [
 ]
 
 
-def measure(arguments: argparse.Namespace, gen: sd.Generator, target: pathlib.Path, tokens: list[int]) -> Prompt:
-    found = Prompt()
+def measure(
+    arguments: argparse.Namespace, gen: sd.Generator, target: pathlib.Path, tokens: list[int]
+) -> dict[float, Row]:
+    """The rows of one length by temperature."""
+    rows = {temperature: Row() for temperature in arguments.temperatures}
     for round_ in range(arguments.rounds):
         # Another first token for every reading: nothing of it is cached.
         prompts = [[1000 + 2 * round_ + i, *tokens[:-1]] for i in range(2)]
         plain = None if arguments.once else first_token(gen, prompts[0], 0)
         drafted = first_token(gen, prompts[1], 3)
-        found.add(SECONDS[0], drafted)
-        if plain:
-            found.add(COLUMNS[0], drafted / plain)
-        times = [seconds_per_cycle(gen, prompts[1], k) for k in (3, 0, 3, 0, 3)]
-        token = statistics.median(times[1::2])
-        found.add(COLUMNS[1], statistics.median(times[0::2]) / token)
-        found.add(COLUMNS[2], token)
-        found.add(SECONDS[1], 1e3 * token)
-        rate = decoding_rate(gen, prompts[1])
-        found.add(SECONDS[2], rate)
+        llama = None
         if arguments.llama:
-            threads = arguments.threads or 2
             text = gen.detokenize(tokens)
-            first, one = llama_times(arguments.llama, target, text, len(tokens) + 256, threads)
-            found.add(COLUMNS[3], (plain or drafted) / first)
-            found.add(COLUMNS[4], rate * one)
-    return found
+            llama = llama_times(arguments.llama, target, text, len(tokens) + 256, arguments.threads or 2)
+        for temperature, row in rows.items():
+            row.add(SECONDS[0], drafted)
+            if plain:
+                row.add(COLUMNS[0], drafted / plain)
+            times = [seconds_per_cycle(gen, prompts[1], k, temperature) for k in (3, 0, 3, 0, 3)]
+            token = statistics.median(times[1::2])
+            row.add(COLUMNS[1], statistics.median(times[0::2]) / token)
+            row.add(COLUMNS[2], token)
+            row.add(SECONDS[1], 1e3 * token)
+            rate = decoding_rate(gen, prompts[1], temperature)
+            row.add(SECONDS[2], rate)
+            if llama:
+                row.add(COLUMNS[3], drafted / llama[0])
+                row.add(COLUMNS[4], rate * llama[1])
+    return rows
 
 
 def measure_plain(arguments: argparse.Namespace, target: pathlib.Path, context: int, text: str) -> None:
@@ -129,7 +135,7 @@ def measure_plain(arguments: argparse.Namespace, target: pathlib.Path, context: 
         for length in arguments.prompts:
             prompt = [1000, *tokens[: length - 1]]
             first = first_token(gen, prompt, 0)
-            token = statistics.median(seconds_per_cycle(gen, prompt, 0) for _ in range(arguments.rounds))
+            token = statistics.median(seconds_per_cycle(gen, prompt, 0, 0) for _ in range(arguments.rounds))
             first_row = first_row or token
             cells = f"{first:.1f} | {1e3 * token:.1f} | {token / first_row:.2f}"
             print(f"| {length} | {arguments.kv_type} | {cells} |", flush=True)
@@ -141,6 +147,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, nargs="+", default=[500, 2000, 8000], help="tokens")
     parser.add_argument("--windows", type=int, nargs="+", default=[1024, 0], help="of the draft")
     parser.add_argument("--kv-type", default="f16", help="of the caches")
+    parser.add_argument("--temperatures", type=float, nargs="+", default=[0])
     parser.add_argument("--once", action="store_true", help="read each prompt once, with a draft model")
     parser.add_argument("--plain", action="store_true", help="without a draft model")
     parser.add_argument("--rounds", type=int, default=3)
@@ -156,9 +163,9 @@ def main() -> None:
         measure_plain(arguments, target, context, text)
         return
     columns = SECONDS + COLUMNS
-    print("| prompt | window | " + " | ".join(columns) + " |\n|---|---|" + "---|" * len(columns))
+    print("| prompt | window | temperature | " + " | ".join(columns) + " |\n" + "|---" * (3 + len(columns)) + "|")
     for window in arguments.windows:
-        first_row = None
+        first_row: dict[float, float] = {}
         with sd.Generator(
             target,
             draft,
@@ -170,12 +177,11 @@ def main() -> None:
         ) as gen:
             tokens = gen.tokenize(text)
             for length in arguments.prompts:
-                found = measure(arguments, gen, target, tokens[:length])
-                token = statistics.median(found.ratios[COLUMNS[2]])
-                first_row = first_row or token
-                found.ratios[COLUMNS[2]] = [token / first_row]
-                cells = " | ".join(found.cell(column) for column in columns)
-                print(f"| {length} | {window or 'all'} | {cells} |", flush=True)
+                for temperature, row in measure(arguments, gen, target, tokens[:length]).items():
+                    token = statistics.median(row.ratios[COLUMNS[2]])
+                    row.ratios[COLUMNS[2]] = [token / first_row.setdefault(temperature, token)]
+                    cells = " | ".join(row.cell(column) for column in columns)
+                    print(f"| {length} | {window or 'all'} | {temperature} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

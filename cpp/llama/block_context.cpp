@@ -76,7 +76,7 @@ void BlockContext::read(const std::vector<Rows>& inputs, const float* rows) {
   batch.seq_id = slot_lists_.data();
   batch.logits = wants_output_.data();
   try {
-    run_pass(batch, false);
+    run_pass(batch, {});
   } catch (...) {
     for (const Rows& input : inputs) put_back(input.slot);
     throw;

@@ -222,7 +222,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     for (const PassInput& input : inputs) recurrent_->begin_pass(input.slot);
   }
   before_pass();
-  run_pass(batch_->get(), num_rows > 0);
+  run_pass(batch_->get(), {0, num_rows});
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
   }
@@ -246,17 +246,25 @@ std::vector<FixedWidth::Piece> Context::pieces_of(const PassInput& input) const 
 void Context::decode_in_pieces(const std::vector<PassInput>& inputs) {
   begin_pass();
   rows_.clear();
-  int num_tokens = 0;
+  int num_tokens = 0, num_rows = 0;  // rows of the last pass, which the next one overwrites
+  const auto keep_rows = [&] {
+    rows_.insert(rows_.end(), logits_, logits_ + idx(num_rows) * idx(vocabulary_size_));
+    num_rows = 0;
+  };
   for (const PassInput& input : inputs) {
     const int begin = next_position(input.slot);
     for (const FixedWidth::Piece& piece : pieces_of(input)) {
+      if (num_rows > 0) keep_rows();
       const int read = piece.begin - begin, left = input.num_tokens - read - piece.count;
-      read_piece({input.slot, input.tokens + read, piece.count, std::clamp(input.num_rows - left, 0, piece.count)},
-                 piece);
+      num_rows = std::clamp(input.num_rows - left, 0, piece.count);
+      read_piece({input.slot, input.tokens + read, piece.count, num_rows}, piece);
     }
     num_tokens += input.num_tokens;
   }
-  if (!rows_.empty()) logits_ = rows_.data();
+  if (!rows_.empty()) {
+    if (num_rows > 0) keep_rows();
+    logits_ = rows_.data();
+  }
   pass_size_ = num_tokens;
 }
 
@@ -274,7 +282,7 @@ void Context::read_piece(const PassInput& input, const FixedWidth::Piece& piece)
   makes_all_rows_ = false;
   if (recurrent_) recurrent_->begin_pass(slot);
   before_pass();
-  run_pass(batch_->get(), input.num_rows > 0);
+  run_pass(batch_->get(), {input.num_tokens - input.num_rows, input.num_tokens});
   lengths_[idx(slot)] -= num_padding;
   if (recurrent_) {
     recurrent_->end_pass(slot, piece.width);
@@ -284,11 +292,6 @@ void Context::read_piece(const PassInput& input, const FixedWidth::Piece& piece)
   }
   int& whole = whole_pieces_[idx(slot)];
   if (piece.begin == whole && piece.count == shape_->prompt_width) whole += piece.count;
-  if (input.num_rows > 0) {
-    const std::size_t size = idx(vocabulary_size_);
-    const float* const first = logits_ + idx(input.num_tokens - input.num_rows) * size;
-    rows_.insert(rows_.end(), first, first + idx(input.num_rows) * size);
-  }
   after_piece();
 }
 
@@ -312,10 +315,10 @@ void Context::begin_pass() {
   lengths_before_ = lengths_;
 }
 
-void Context::run_pass(const llama_batch& batch, bool wants_logits) {
+void Context::run_pass(const llama_batch& batch, RowRange wanted) {
   pass_size_ = batch.n_tokens;
   try {
-    try_pass(batch, wants_logits);
+    try_pass(batch, wanted);
   } catch (...) {
     undo_pass();
     throw;
@@ -338,13 +341,17 @@ int Context::run_guarded(Pass pass) {
   }
 }
 
-void Context::try_pass(const llama_batch& batch, bool wants_logits) {
+void Context::try_pass(const llama_batch& batch, RowRange wanted) {
   take_backend_errors();
   take_failure();
   logits_ = nullptr;
+  context_->copied_logits_begin = wanted.begin;
+  context_->copied_logits_end = wanted.end;
   const int status = run_guarded([&] {
     const int result = llama_decode(context_.get(), batch);
-    if (result == 0 && wants_logits) logits_ = llama_get_logits(context_.get());
+    if (result == 0 && wanted.begin < wanted.end) {
+      logits_ = llama_get_logits(context_.get()) + idx(wanted.begin) * idx(vocabulary_size_);
+    }
     llama_synchronize(context_.get());  // errors that a device reports at the end of a pass belong to that pass
     return result;
   });

@@ -138,10 +138,14 @@ class Context : public WindowedModel {
   int next_position(int slot) const { return length(slot) - offset(slot); }
 
   void encode(const llama_batch& rows);  // a pass of llama.cpp's encoder
+  // Of the rows of logits that a pass makes.
+  struct RowRange {
+    int begin = 0, end = 0;
+  };
   // Bracket a pass over the caller's own batch; the caller counts its tokens with skip() in between. If the pass
   // throws, the slots hold what they held at begin_pass().
   void begin_pass();
-  void run_pass(const llama_batch& batch, bool wants_logits);
+  void run_pass(const llama_batch& batch, RowRange wanted);
 
   const Model& model() const { return *model_; }
   const Options& options() const { return options_; }
@@ -160,7 +164,7 @@ class Context : public WindowedModel {
   template <class Pass>
   int run_guarded(Pass pass);
   void check_pass(int status, int num_tokens);
-  void try_pass(const llama_batch& batch, bool wants_logits);
+  void try_pass(const llama_batch& batch, RowRange wanted);
   void undo_pass();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void choose_shape();
@@ -187,7 +191,7 @@ class Context : public WindowedModel {
   std::vector<int> whole_pieces_;     // by slot: tokens that were read in whole prompt pieces
   mutable std::vector<int> padding_;  // by slot: tokens after the last piece's own that the recurrent state has read
   bool makes_all_rows_ = false;       // in the running pass, also for padding
-  std::vector<float> rows_;           // of the last decode(), if it took more than one pass
+  std::vector<float> rows_;           // of the last decode(), if more than one of its passes made some
   const float* logits_ = nullptr;
   int pass_size_ = 0;
   std::function<bool()> cancelled_;

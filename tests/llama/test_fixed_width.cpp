@@ -131,6 +131,19 @@ TEST(slots_are_read_one_after_another) {
   CHECK(equals(5, 47) && equals(6, 48));
 }
 
+TEST(rows_of_padding_are_not_copied) {
+  const auto context = context_of(8);
+  const std::vector<Token> tokens = text();
+  context->decode({{0, tokens.data(), 8, 8}});
+  const std::vector<float> before(context->logits(0), context->logits(8));
+  context->decode({{0, tokens.data() + 8, 1, 1}});
+  const auto is_unchanged = [&](int row) {
+    return std::memcmp(context->logits(row), before.data() + row * vocabulary, vocabulary * sizeof(float)) == 0;
+  };
+  CHECK(!is_unchanged(0));
+  for (int row = 1; row < 8; ++row) CHECK(is_unchanged(row));
+}
+
 TEST(what_is_reused_are_whole_pieces) {
   const auto context = context_of(8);
   const std::vector<Token> tokens = text();
