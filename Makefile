@@ -140,13 +140,14 @@ wheel-check: build $(VENV)/.test $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 
 # Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
 # then what this machine can run of them is run and compared with the program of `make build`, or the portable one for this machine: ARM64
-# under qemu-user, Windows under wine.
+# under qemu-user, Windows under wine. VULKAN_MODULE=1: also the module for GPUs on Windows, tried on Mesa's software device (apt install
+# glslc wine64 xvfb mesa-vulkan-drivers).
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 	$(INSTALL) -r requirements/wheels.txt
 	touch $@
 
-wheels: $(VENV)/.test $(VENV)/.wheels $(DEBIAN_PYTHONS)
-	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
+wheels: $(VENV)/.test $(VENV)/.wheels $(DEBIAN_PYTHONS) $(if $(VULKAN_MODULE),$(VULKAN)/.ready)
+	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(VULKAN_MODULE),--vulkan $(VULKAN))
 	test ! -e $(BUILD)/specdec || cmake --build $(BUILD) --target specdec
 	program=$$(ls $(BUILD)/specdec build/wheels/manylinux_2_28_$$(uname -m)/specdec 2>/dev/null | head -n 1); \
 	test -n "$$program" || { echo "no program to compare with: make build"; exit 1; }; \

@@ -86,14 +86,14 @@ def undefined_names(path: pathlib.Path) -> set[str]:
     return {str(symbol.name) for symbol in symbols if symbol.shndx == 0 and symbol.binding == needed}
 
 
-def pe_problems(path: pathlib.Path, python: str) -> Iterator[str]:
-    """Check a file that Windows is to load; `python`: the name of Python's DLL, "" for a program."""
+def pe_problems(path: pathlib.Path, library: str = "", entry: str = "") -> Iterator[str]:
+    """Check a file that Windows is to load; for a module, the one other DLL that it needs, and what it exports."""
     binary = lief.PE.parse(str(path))
     if binary is None or binary.header.machine != lief.PE.Header.MACHINE_TYPES.AMD64:
         yield "is no PE file for x86-64"
         return
-    for library in binary.imports:
-        if library.name.lower() != python and not library.name.lower().startswith(WINDOWS_LIBRARIES):
-            yield f"needs {library.name}"
-    if python and not any(entry.name == "PyInit__core" for entry in binary.get_export().entries):
-        yield "does not export PyInit__core"
+    for needed in binary.imports:
+        if needed.name.lower() != library and not needed.name.lower().startswith(WINDOWS_LIBRARIES):
+            yield f"needs {needed.name}"
+    if entry and not any(exported.name == entry for exported in binary.get_export().entries):
+        yield f"does not export {entry}"

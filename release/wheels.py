@@ -170,9 +170,20 @@ def headers_for(platform: Platform, version: str, include: str, folder: pathlib.
         subprocess.run([dlltool, "-m", "i386:x86-64", *files], check=True)
 
 
-def build(name: str, pythons: dict[str, str], emulator: str = "") -> pathlib.Path:
-    """Compiles a platform's program and extension modules, with an emulator also the C++ tests; returns the build's
-    folder."""
+def vulkan_library(headers: pathlib.Path, folder: pathlib.Path, dlltool: pathlib.Path) -> pathlib.Path:
+    """The library of the names that Vulkan's loader has on Windows, for all functions that the headers declare."""
+    folder.mkdir(exist_ok=True)
+    text = (headers / "include" / "vulkan" / "vulkan_core.h").read_text(encoding="utf-8")
+    names = sorted(set(re.findall(r"VKAPI_CALL (vk\w+)\(", text)))
+    write_if_changed(folder / "vulkan-1.def", "\n".join(["LIBRARY vulkan-1.dll", "EXPORTS", *names, ""]))
+    files = ["-d", str(folder / "vulkan-1.def"), "-l", str(folder / "vulkan-1.lib")]
+    subprocess.run([dlltool, "-m", "i386:x86-64", *files], check=True)
+    return folder / "vulkan-1.lib"
+
+
+def build(name: str, pythons: dict[str, str], emulator: str = "", vulkan: pathlib.Path | None = None) -> pathlib.Path:
+    """Compiles a platform's program and extension modules, with an emulator also the C++ tests, with Vulkan's headers
+    also the module for GPUs (Windows); returns the build's folder."""
     platform = PLATFORMS[name]
     folder = ROOT / "build" / "wheels" / name
     toolchain = write_toolchain(platform, folder / "zig", zig_folder() / "zig")
@@ -193,6 +204,9 @@ def build(name: str, pythons: dict[str, str], emulator: str = "") -> pathlib.Pat
         "SPECDEC_WERROR": "OFF",
         "SPECDEC_MODULES": ";".join(modules),
     }
+    if vulkan:
+        library = vulkan_library(vulkan, folder / "vulkan", folder / "zig" / "dlltool")
+        options |= {"SPECDEC_VULKAN": "ON", "SPECDEC_VULKAN_SDK": vulkan, "SPECDEC_VULKAN_LIBRARY": library}
     definitions = [f"-D{option}={value}" for option, value in options.items()]
     environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(ROOT / ".cache" / "zig"), "CCACHE_COMPILERCHECK": "content"}
     how = ["-G", "Ninja", "--log-level=WARNING", *definitions]
@@ -243,6 +257,24 @@ def write_share(built: pathlib.Path, folder: pathlib.Path) -> None:
     raise ValueError("no program runs here that could write completions and manual pages; run `make build` first")
 
 
+def write_zip(path: pathlib.Path, top: str, files: dict[str, pathlib.Path]) -> pathlib.Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, file in files.items():
+            archive.write(file, f"{top}/{member}")
+    return path
+
+
+def pack_module(name: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
+    """The module for GPUs with Vulkan (Windows), to be put next to the program, and the licences."""
+    import binaries
+
+    module = built / "specdec-vulkan.dll"
+    if problems := list(binaries.pe_problems(module, "vulkan-1.dll", "specdec_device_module_table")):
+        raise ValueError(f"{module.name} {'; '.join(problems)}")
+    top = f"specdec-vulkan-{sbom.project_version()}-{name}"
+    return write_zip(dist / f"{top}.zip", top, {module.name: module} | licences(PLATFORMS[name]))
+
+
 def pack_archive(name: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
     """The program, the bundled models where it looks for them, completions and manual pages, and the licences."""
     top = f"specdec-{sbom.project_version()}-{name}"
@@ -253,15 +285,11 @@ def pack_archive(name: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.
         write_share(built, share)
         files |= {f"share/{path.relative_to(share)}": path for path in sorted(share.rglob("*")) if path.is_file()}
     if PLATFORMS[name].system == "Windows":
-        path = dist / f"{top}.zip"
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for member, file in files.items():
-                archive.write(file, f"{top}/{member}")
-    else:
-        path = dist / f"{top}.tar.gz"
-        with tarfile.open(path, "w:gz") as tar:
-            for member, file in files.items():
-                tar.add(file.resolve(), f"{top}/{member}")
+        return write_zip(dist / f"{top}.zip", top, files)
+    path = dist / f"{top}.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for member, file in files.items():
+            tar.add(file.resolve(), f"{top}/{member}")
     return path
 
 
@@ -332,7 +360,7 @@ def check_wheel(name: str, wheel: pathlib.Path) -> None:
             elif PLATFORMS[name].system == "Linux":
                 problems = list(binaries.musl_problems(file))
             else:
-                problems = list(binaries.pe_problems(file, python if file == module else ""))
+                problems = list(binaries.pe_problems(file, *((python, "PyInit__core") if file == module else ())))
             if problems:
                 raise ValueError(f"{wheel.name}: {file.name} {'; '.join(problems)}")
 
@@ -347,6 +375,7 @@ def main() -> None:
         default=[],
         help="interpreters or folders of headers, instead of those found",
     )
+    parser.add_argument("--vulkan", metavar="HEADERS", type=pathlib.Path, help="also the module for GPUs (Windows)")
     parser.add_argument("--emulator", default="", help="a command, for example qemu-aarch64: runs the C++ tests, too")
     parser.add_argument(
         "--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)"
@@ -362,7 +391,8 @@ def main() -> None:
         )
     arguments.dist.mkdir(parents=True, exist_ok=True)
     for name in arguments.platforms or PLATFORMS:
-        built = build(name, pythons, arguments.emulator.replace(" ", ";"))
+        vulkan = arguments.vulkan if PLATFORMS[name].system == "Windows" else None
+        built = build(name, pythons, arguments.emulator.replace(" ", ";"), vulkan and vulkan.resolve())
         if arguments.emulator:
             tests = [
                 "ctest",
@@ -375,6 +405,8 @@ def main() -> None:
             ]
             subprocess.run(tests, check=True)
         print(pack_archive(name, built, arguments.dist))
+        if vulkan:
+            print(pack_module(name, built, arguments.dist))
         for version in pythons:
             wheel = pack_wheel(name, version, built, arguments.dist)
             check_wheel(name, wheel)

@@ -50,19 +50,22 @@ def test_a_module_for_macos(tmp_path: pathlib.Path) -> None:
 
 def test_files_for_windows(tmp_path: pathlib.Path) -> None:
     program = linked(tmp_path, "x86_64-windows-gnu", PROGRAM)
-    assert list(binaries.pe_problems(program, "")) == []
+    assert list(binaries.pe_problems(program)) == []
     assert list(binaries.mach_o_problems(program, (11, 0))) == ["is no Mach-O file for arm64"]
     module = linked(tmp_path, "x86_64-windows-gnu", MODULE, "-shared")
-    assert list(binaries.pe_problems(module, "python311.dll")) == []
+    assert list(binaries.pe_problems(module, "python311.dll", "PyInit__core")) == []
     window = "int __stdcall MessageBoxA(void*, void*, void*, unsigned); int f(void) { return MessageBoxA(0, 0, 0, 0); }"
     module = linked(tmp_path, "x86_64-windows-gnu", window, "-shared", "-luser32")
-    assert list(binaries.pe_problems(module, "python311.dll")) == ["needs USER32.dll", "does not export PyInit__core"]
+    assert list(binaries.pe_problems(module, "python311.dll", "PyInit__core")) == [
+        "needs USER32.dll",
+        "does not export PyInit__core",
+    ]
 
 
 def test_files_for_musl(tmp_path: pathlib.Path) -> None:
     program = linked(tmp_path, "x86_64-linux-musl", PROGRAM, "-dynamic")
     assert list(binaries.musl_problems(program)) == []
-    assert list(binaries.pe_problems(program, "")) == ["is no PE file for x86-64"]
+    assert list(binaries.pe_problems(program)) == ["is no PE file for x86-64"]
     module = linked(
         tmp_path, "x86_64-linux-musl", MODULE + "int Py_Call(void); int f(void) { return Py_Call(); }", "-shared"
     )

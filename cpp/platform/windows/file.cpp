@@ -2,6 +2,7 @@
 #include "platform/file.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -133,7 +134,8 @@ std::string file_state(const std::string& path) {
   const auto time = std::filesystem::last_write_time(std::filesystem::u8path(path), error);
   const auto size = error ? 0 : std::filesystem::file_size(std::filesystem::u8path(path), error);
   if (error) fail_open(path);
-  return std::to_string(size) + " bytes, " + std::to_string(time.time_since_epoch().count());
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  return std::to_string(size) + " bytes, " + std::to_string(static_cast<long long>(nanoseconds));
 }
 
 void replace_file(const std::string& from, const std::string& to) {
