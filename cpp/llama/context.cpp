@@ -1,6 +1,7 @@
 #include "llama/context.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -222,7 +223,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     for (const PassInput& input : inputs) recurrent_->begin_pass(input.slot);
   }
   before_pass();
-  run_pass(batch_->get(), {0, num_rows});
+  run_pass(batch_->get(), {0, num_rows > 0 ? INT_MAX : 0});  // subclasses make more rows than they are asked for
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
   }
