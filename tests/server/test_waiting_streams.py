@@ -90,4 +90,4 @@ def test_pings_while_a_long_prompt_is_read(specdec: pathlib.Path, path: str) -> 
     events = [part for part in parts if part not in (":", "")]
     before = parts[: parts.index(events[0 if path == "/v1/messages" else 1])]  # a chat's first event is the role
     assert ":" in before and parts.count(":") == before.count(":")
-    assert len(events) > 3
+    assert len(events) > 2  # tokens that come together share an event
