@@ -158,6 +158,14 @@ def declared_names(headers: pathlib.Path) -> list[str]:
     )
 
 
+def import_library(dll: str, names: list[str], library: pathlib.Path, dlltool: pathlib.Path) -> None:
+    """Makes what Windows' linker needs for a DLL: a library of its names."""
+    definitions = library.with_suffix(".def")
+    write_if_changed(definitions, "\n".join([f"LIBRARY {dll}", "EXPORTS", *names, ""]))
+    files = ["-d", str(definitions), "-l", str(library)]
+    subprocess.run([dlltool, "-m", "i386:x86-64", *files], check=True)
+
+
 def headers_for(platform: Platform, version: str, include: str, folder: pathlib.Path, dlltool: pathlib.Path) -> None:
     """Copies a Python's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with
     a library of the names that Python's DLL has: python.lib, for all names that the headers declare."""
@@ -165,20 +173,16 @@ def headers_for(platform: Platform, version: str, include: str, folder: pathlib.
     shutil.copy2(ROOT / "release" / "pyconfig.h", folder)
     if platform.system == "Windows":
         dll = f"python{version.replace('.', '')}.dll"
-        write_if_changed(folder / "python.def", "\n".join([f"LIBRARY {dll}", "EXPORTS", *declared_names(folder), ""]))
-        files = ["-d", str(folder / "python.def"), "-l", str(folder / "python.lib")]
-        subprocess.run([dlltool, "-m", "i386:x86-64", *files], check=True)
+        import_library(dll, declared_names(folder), folder / "python.lib", dlltool)
 
 
 def vulkan_library(headers: pathlib.Path, folder: pathlib.Path, dlltool: pathlib.Path) -> pathlib.Path:
     """The library of the names that Vulkan's loader has on Windows, for all functions that the headers declare."""
     folder.mkdir(exist_ok=True)
     text = (headers / "include" / "vulkan" / "vulkan_core.h").read_text(encoding="utf-8")
-    names = sorted(set(re.findall(r"VKAPI_CALL (vk\w+)\(", text)))
-    write_if_changed(folder / "vulkan-1.def", "\n".join(["LIBRARY vulkan-1.dll", "EXPORTS", *names, ""]))
-    files = ["-d", str(folder / "vulkan-1.def"), "-l", str(folder / "vulkan-1.lib")]
-    subprocess.run([dlltool, "-m", "i386:x86-64", *files], check=True)
-    return folder / "vulkan-1.lib"
+    library = folder / "vulkan-1.lib"
+    import_library("vulkan-1.dll", sorted(set(re.findall(r"VKAPI_CALL (vk\w+)\(", text))), library, dlltool)
+    return library
 
 
 def build(name: str, pythons: dict[str, str], emulator: str = "", vulkan: pathlib.Path | None = None) -> pathlib.Path:
@@ -360,7 +364,8 @@ def check_wheel(name: str, wheel: pathlib.Path) -> None:
             elif PLATFORMS[name].system == "Linux":
                 problems = list(binaries.musl_problems(file))
             else:
-                problems = list(binaries.pe_problems(file, *((python, "PyInit__core") if file == module else ())))
+                expected = (python, "PyInit__core") if file == module else ("", "")
+                problems = list(binaries.pe_problems(file, *expected))
             if problems:
                 raise ValueError(f"{wheel.name}: {file.name} {'; '.join(problems)}")
 

@@ -5,10 +5,10 @@ python -m bench.long_text.times [TARGET DRAFT] [--prompts 500 2000 8000] [--roun
 
 Without files: the real pair (bench/common/real_models.py). One Generator per window of the draft (0: as long as the
 context). Each prompt is read without and with three drafts per cycle, in turn, and timed to the first token; then
-cycles of three drafts, plain tokens and tokens at the defaults ("auto") are timed in turn, once the draft has caught
-up. With --llama the same tokens are read and 24 more are decoded by llama.cpp without a draft, which is its fastest
-way here (bench/real_pair). With --plain there is no draft model, only seconds. Prints ratios: seconds of a busy
-machine say little. Tables are in RESULTS.md.
+cycles of three drafts, plain tokens and tokens at the defaults ("auto") are timed in turn at each temperature, once the
+draft has caught up. With --llama the same tokens are read and 24 more are decoded by llama.cpp without a draft, which
+is its fastest way here (bench/real_pair). With --plain there is no draft model, only seconds. Prints ratios: seconds of
+a busy machine say little. Tables are in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def measure(
             rate = decoding_rate(gen, prompts[1], temperature)
             row.add(SECONDS[2], rate)
             if llama:
-                row.add(COLUMNS[3], drafted / llama[0])
+                row.add(COLUMNS[3], (plain or drafted) / llama[0])
                 row.add(COLUMNS[4], rate * llama[1])
     return rows
 
