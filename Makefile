@@ -91,6 +91,7 @@ vulkan: $(BUILD)/build.ninja $(VULKAN)/.ready
 # The tests on a device: the first GPU, or Mesa's software device (apt install mesa-vulkan-drivers) where there is none; DEVICE=Vulkan1: that one.
 # All processes, and later runs, share the shaders that Mesa compiled.
 test-gpu: vulkan $(VENV)/.test
+	@cmake --build $(BUILD) --target failing_vulkan
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile tests/gpu

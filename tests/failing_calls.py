@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ class FailingCalls:
 
     def environment(self, call: str, error: int, at: int) -> dict[str, str]:
         faults = {"FAULT_CALL": call, "FAULT_ERRNO": str(error), "FAULT_AT": str(at), "FAULT_COUNT": str(self._counted)}
-        return {"LD_PRELOAD": str(self.library), **faults}
+        return {**self.loading(), **faults}
+
+    def loading(self) -> dict[str, str]:
+        return {"LD_PRELOAD": str(self.library)}
 
     def count(self) -> int:
         """Calls of the function in the last process that has ended."""
@@ -24,6 +28,24 @@ class FailingCalls:
     @property
     def _counted(self) -> pathlib.Path:
         return self.folder / "count"
+
+
+@dataclass
+class FailingVulkan(FailingCalls):
+    """The same for a call of Vulkan: the library is the layer tests/gpu/failing_vulkan.cpp."""
+
+    def loading(self) -> dict[str, str]:
+        layer = {
+            "name": "VK_LAYER_SPECDEC_failing",
+            "description": "one call fails",
+            "type": "INSTANCE",
+            "library_path": str(self.library),
+            "api_version": "1.3.0",
+            "implementation_version": "1",
+        }
+        manifest = {"file_format_version": "1.2.0", "layer": layer}
+        (self.folder / "failing.json").write_text(json.dumps(manifest))
+        return {"VK_LAYER_PATH": str(self.folder), "VK_INSTANCE_LAYERS": layer["name"]}
 
 
 def chosen(total: int, ends: int = 5) -> list[int]:

@@ -75,11 +75,12 @@ DeviceCheck check_device(const std::string& path, const std::vector<std::string>
   Context::Options fixed = narrow;
   fixed.width = exact_width;
   const LayerNeed need = layer_need(parts, {}, 2 * 1024, narrow.kv_type, narrow.batch_size, narrow.max_rows);
-  const Placement placed = place(parts, need, all_layers, devices, 0);
+  const Placement placed = place(parts, need, all_layers, devices);
   if (placed.devices.empty()) throw Error("no device to check: " + device_problems());
   Model::Options options;
   options.offload.devices = placed.handles();
   options.offload.num_layers = placed.num_layers;
+  options.offload.split = placed.shares;
   const auto model = std::make_shared<const Model>(parts, options);
   const auto threads = std::make_shared<ThreadPool>(num_threads);
 

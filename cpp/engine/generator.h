@@ -111,8 +111,8 @@ class Generator {
   std::string placement() const { return models_.placement(); }
   // What draft "auto" chose; empty: nothing to say.
   const std::string& draft_choice() const { return models_.draft_choice(); }
-  const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft
-  void check_rpc_servers() const { models_.target_model().check_rpc_servers(); }  // throws ModelError once one is lost
+  const DraftSource& draft() const { return models_.draft_source(); }     // never AutomaticDraft
+  void check_devices() const { models_.target_model().check_devices(); }  // throws ModelError once one is lost
   // false: suffix decoding does not copy from outputs of requests that finish after this call (default: true).
   void set_remembers_outputs(bool remembers);
 

@@ -42,15 +42,44 @@ std::string in_milliseconds(double seconds) { return format("%.2f ms", 1e3 * sec
 LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
     : options_(options), threads_(std::move(threads)) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
-  resolved_ = resolve_draft(options, target);
-  const int context = context_length(target);
   open_tile_cache();
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
+  try {
+    load(target);
+  } catch (const ModelError& error) {
+    if (default_layers_ == 0) throw;  // the CPU, or a place that was asked for
+    failed_device_ = error.what();
+    unload();
+    load(target);
+  }
+  notes_.insert(notes_.begin(), resolved_.notes.begin(), resolved_.notes.end());
+}
+
+void LoadedModels::load(const std::vector<GgufFile>& target) {
+  resolved_ = resolve_draft(options_, target);
+  const int context = context_length(target);
   load_target(target, context);
   make_contexts(target, context);
-  if (options.repack) repack();
+  if (options_.repack) repack();
   choose_place_of_draft();
-  notes_.insert(notes_.begin(), resolved_.notes.begin(), resolved_.notes.end());
+}
+
+// What uses something comes before it.
+void LoadedModels::unload() {
+  unload_contexts();
+  target_model_.reset();
+  target_place_ = draft_place_ = Place();
+  default_layers_ = 0;
+  bytes_on_devices_.clear();
+}
+
+void LoadedModels::unload_contexts() {
+  proposer_.reset();
+  head_.reset();
+  drafts_.clear();
+  head_target_ = nullptr;
+  target_.reset();
+  draft_model_.reset();
 }
 
 void LoadedModels::note(const std::string& sentence) {
@@ -86,22 +115,28 @@ LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const 
   try {
     model.offload.split = split_of(options_);
     if (wanted == 0) return {};
+    const bool is_local = model.rpc_servers.empty();
     model.offload.overrides = overrides_of(options_);
     // We compute what a block drafter adds to its rows (llama/block_rows.h).
     if (model.is_head)
       model.offload.overrides.insert(model.offload.overrides.begin(), {"^(markov_|conf|d2t)", nullptr});
     need = layer_need(parts, model.offload, cells, parse_kv_type(options_.kv_type), options_.n_batch, rows);
-    placed = place(parts, need, wanted, devices, bytes_on_devices_);
+    placed =
+        place(parts, need, wanted, devices, is_local ? model.offload.split : std::vector<float>(), bytes_on_devices_);
+    if (is_local) model.offload.split = placed.shares;
   } catch (const std::invalid_argument& unknown) {
     throw Error(unknown.what());
   }
   model.offload.devices = placed.handles();
   model.offload.num_layers = placed.num_layers;
-  if (!placed.devices.empty()) bytes_on_devices_ += need.of_last(placed.num_layers);
   Place result;
   result.text = placed.text;
-  for (const Device& device : placed.devices) {
-    result.key += ", " + std::to_string(placed.num_layers) + " layers on " + device.name + " " + device.description;
+  for (std::size_t i = 0; i < placed.devices.size(); ++i) {
+    const Device& device = placed.devices[i];
+    const int layers = placed.division.layers[i];
+    bytes_on_devices_[device.handle] += placed.division.bytes[i];
+    if (layers == 0) continue;
+    result.key += ", " + std::to_string(layers) + " layers on " + device.name + " " + device.description;
     result.devices += (result.devices.empty() ? "" : " and ") + device.name;
   }
   if (!placed.devices.empty()) result.key += options_.exact ? ", exact" : ", not exact";
@@ -117,6 +152,10 @@ int LoadedModels::width_of(const Model& model) const {
 // How many layers run on devices if no number was given, and why.
 int LoadedModels::default_layers(std::string& why) {
   if (!options_.devices.empty()) return layers_that_fit;
+  if (!failed_device_.empty()) {
+    why = "the CPU runs all layers, since a device failed: " + failed_device_;
+    return 0;
+  }
   const DefaultPlace place = default_place(threads_->size(), options_.exact);
   if (place.why.empty()) return 0;
   why = place.why + (place.is_device ? "" : ", which therefore runs all layers") +
@@ -185,12 +224,7 @@ void LoadedModels::make_contexts(const std::vector<GgufFile>& target, int contex
   } catch (const ModelError& error) {
     if (!resolved_.was_chosen || resolved_.head.kind == HeadKind::none) throw;
     note("drafts do not come from " + printable(resolved_.parts.front().path) + ": " + error.what());
-    proposer_.reset();
-    head_.reset();
-    drafts_.clear();
-    head_target_ = nullptr;
-    target_.reset();
-    draft_model_.reset();
+    unload_contexts();
     resolved_ = resolve_draft(options_, target, true, false);
     make_target_context(context_length);
     load_draft();

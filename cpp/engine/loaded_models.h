@@ -71,6 +71,9 @@ class LoadedModels {
     std::string devices;  // names; empty: on the CPU
   };
 
+  void load(const std::vector<GgufFile>& target);
+  void unload();
+  void unload_contexts();
   Model::Options model_options() const;
   void open_tile_cache();
   int default_layers(std::string& why);
@@ -98,7 +101,8 @@ class LoadedModels {
   std::vector<std::string> notes_;
   Place target_place_, draft_place_;
   int default_layers_ = 0;                 // wanted on devices if no number was given
-  std::uint64_t bytes_on_devices_ = 0;     // taken by what was placed so far
+  std::string failed_device_;              // why the models, by default on a device, are loaded again on the CPU
+  BytesOnDevices bytes_on_devices_;        // taken by what was placed so far
   std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;

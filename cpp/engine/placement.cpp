@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -22,11 +25,11 @@
 namespace specdec {
 namespace {
 
+std::string text_of(const Device& device) { return device.name + " (" + device.description + ")"; }
+
 std::string names(const std::vector<Device>& devices) {
   std::string text;
-  for (const Device& device : devices) {
-    text += (text.empty() ? "" : " and ") + device.name + " (" + device.description + ")";
-  }
+  for (const Device& device : devices) text += (text.empty() ? "" : " and ") + text_of(device);
   return text;
 }
 
@@ -34,19 +37,53 @@ std::string file_name(const std::vector<GgufFile>& parts) {
   return printable(std::filesystem::path(parts.front().path).filename().string());
 }
 
-std::uint64_t free_bytes(const std::vector<Device>& devices) {
-  std::uint64_t bytes = 0;
-  for (const Device& device : devices) bytes += device.free_bytes;
-  return bytes;
+// A driver that does not report its memory reports a total of 0 bytes.
+std::vector<std::uint64_t> room_on(const std::vector<Device>& devices, const BytesOnDevices& taken) {
+  std::vector<std::uint64_t> room;
+  for (const Device& device : devices) {
+    const auto found = taken.find(device.handle);
+    const std::uint64_t used = found == taken.end() ? 0 : found->second;
+    const std::uint64_t left = device.free_bytes > used ? device.free_bytes - used : 0;
+    room.push_back(device.total_bytes > 0 ? left : std::numeric_limits<std::uint64_t>::max());
+  }
+  return room;
+}
+
+std::vector<float> shares_of(const std::vector<std::uint64_t>& room, std::vector<float> split) {
+  split.resize(room.size());
+  const bool is_given = std::any_of(split.begin(), split.end(), [](float share) { return share > 0.0f; });
+  if (is_given) return split;
+  std::vector<float> shares;
+  for (const std::uint64_t bytes : room) shares.push_back(static_cast<float>(bytes));
+  return shares;
 }
 
 }  // namespace
 
-std::uint64_t LayerNeed::of_last(int count) const {
-  if (count <= 0) return 0;
-  std::uint64_t bytes = scratch + output;
-  for (int i = 1; i < count && i <= num_layers(); ++i) bytes += weights[idx(num_layers() - i)] + cache;
+std::uint64_t LayerNeed::of(int first, int end) const {
+  if (first >= end) return 0;
+  std::uint64_t bytes = scratch;
+  for (int layer = first; layer < end; ++layer) bytes += layer < num_layers() ? weights[idx(layer)] + cache : output;
   return bytes;
+}
+
+Division divide(const LayerNeed& need, int count, const std::vector<float>& shares) {
+  std::vector<float> ends;  // of the devices' parts, as shares of all layers
+  float sum = 0.0f;
+  for (const float share : shares) ends.push_back(sum += share);
+  for (float& end : ends) end /= sum;
+  Division division{std::vector<int>(shares.size()), {}};
+  for (int i = 0; i < count; ++i) {
+    const float begin = static_cast<float>(i) / static_cast<float>(count);
+    const auto device = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
+    ++division.layers[idx(device)];
+  }
+  int first = need.num_layers() + 1 - count;
+  for (const int layers : division.layers) {
+    division.bytes.push_back(need.of(first, first + layers));
+    first += layers;
+  }
+  return division;
 }
 
 LayerNeed layer_need(const std::vector<GgufFile>& parts, const Offload& offload, std::uint64_t cells, KvType type,
@@ -84,9 +121,13 @@ LayerNeed layer_need(const std::vector<GgufFile>& parts, const Offload& offload,
   return need;
 }
 
-int layers_in(const LayerNeed& need, std::uint64_t bytes) {
+int layers_in(const LayerNeed& need, const std::vector<float>& shares, const std::vector<std::uint64_t>& bytes) {
+  const auto fits = [&](int count) {
+    const Division division = divide(need, count, shares);
+    return std::equal(bytes.begin(), bytes.end(), division.bytes.begin(), std::greater_equal<>());
+  };
   int count = need.num_layers() + 1;
-  while (count > 0 && need.of_last(count) > bytes) --count;
+  while (count > 0 && !fits(count)) --count;
   return count;
 }
 
@@ -107,11 +148,16 @@ DefaultPlace default_place(int num_threads, bool exact) {
   if (!is_new) return at->second;
   const std::vector<Device> found = choose_devices({});
   if (found.empty()) return at->second;
+  const std::string name = text_of(found.front());
   const double on_cpu = seconds_of_product(nullptr, 1, num_threads);
   const double small_products = 4;  // times as slow as large ones, at most, since a device needs time to start
-  const double on_device =
-      seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);
-  at->second = default_place(found.front().name + " (" + found.front().description + ")", on_device, on_cpu);
+  try {
+    const double on_device =
+        seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);
+    at->second = default_place(name, on_device, on_cpu);
+  } catch (const std::runtime_error& failure) {
+    at->second.why = name + " failed (" + printable(failure.what()) + ")";
+  }
   return at->second;
 }
 
@@ -148,7 +194,8 @@ std::vector<ggml_backend_device*> Placement::handles() const {
 }
 
 Placement place(const std::vector<GgufFile>& parts, const LayerNeed& need, int wanted,
-                const std::vector<std::string>& device_names, std::uint64_t taken) {
+                const std::vector<std::string>& device_names, const std::vector<float>& split,
+                const BytesOnDevices& taken) {
   Placement placement;
   if (wanted == 0) return placement;
   std::vector<Device> found = choose_devices(device_names);
@@ -158,29 +205,43 @@ Placement place(const std::vector<GgufFile>& parts, const LayerNeed& need, int w
     if (device_names.empty()) placement.note = "n_gpu_layers (-ngl) has no effect: no device: " + device_problems();
     return placement;
   }
-  // Drivers that do not report memory report a total of 0 bytes.
-  const bool is_known = std::all_of(found.begin(), found.end(), [](const Device& one) { return one.total_bytes > 0; });
-  const std::uint64_t free = free_bytes(found), left = free > taken ? free - taken : 0;
-  const int most = is_known ? layers_in(need, left - left / 20) : all;
-  const int asked = wanted < 0 ? all : std::min(wanted, all);
-  if (wanted != layers_that_fit && asked > most) {
-    throw ModelError(parts.front().path + ": not enough memory on " + names(found) + " for " + std::to_string(asked) +
-                     " layers: " + mebibytes(need.of_last(asked)) + " needed (weights, caches, scratch), " +
-                     mebibytes(left) + " free. Ask for at most " + std::to_string(most) +
-                     " layers (n_gpu_layers, -ngl), \"auto\" for as many as fit, or a shorter context (n_ctx, -c)");
+  const std::vector<std::uint64_t> room = room_on(found, taken);
+  std::vector<std::uint64_t> usable = room;
+  for (std::uint64_t& bytes : usable) bytes -= bytes / 20;
+  const std::vector<float> shares = shares_of(room, split);
+  const int most = layers_in(need, shares, usable), asked = wanted < 0 ? all : std::min(wanted, all);
+  placement.num_layers = wanted == layers_that_fit ? most : asked;
+  placement.division = divide(need, placement.num_layers, shares);
+  const auto& [layers_on, bytes_on] = placement.division;
+  std::string each;
+  std::uint64_t bytes = 0, free = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const int layers = layers_on[i];
+    if (layers == 0) continue;
+    if (bytes_on[i] > usable[i]) {
+      throw ModelError(parts.front().path + ": not enough memory on " + text_of(found[i]) + " for " +
+                       std::to_string(layers) + " layers: " + mebibytes(bytes_on[i]) +
+                       " needed (weights, caches, scratch), " + mebibytes(room[i]) + " free. Ask for at most " +
+                       std::to_string(most) + " layers (n_gpu_layers, -ngl), \"auto\" for as many as fit, " +
+                       (found.size() > 1 ? "another division (tensor_split, -ts), " : "") +
+                       "or a shorter context (n_ctx, -c)");
+    }
+    each += each.empty() ? std::to_string(layers) + " of " + std::to_string(all) + " layers of " + file + " run on "
+                         : ", " + std::to_string(layers) + " on ";
+    each += text_of(found[i]);
+    bytes += bytes_on[i] - need.scratch;
+    free += found[i].total_bytes > 0 ? room[i] : 0;
   }
-  placement.num_layers = std::min(asked, most);
   if (placement.num_layers == 0) {
     placement.note = file + " runs on the CPU: no layer of it fits into the memory of " + names(found) + ", of which " +
-                     mebibytes(left) + " are free";
+                     mebibytes(std::accumulate(room.begin(), room.end(), std::uint64_t{0})) + " are free";
     return placement;
   }
-  placement.devices = std::move(found);
   const std::uint64_t caches = need.cache * static_cast<std::uint64_t>(placement.num_layers - 1);
-  placement.text = std::to_string(placement.num_layers) + " of " + std::to_string(all) + " layers of " + file +
-                   " run on " + names(placement.devices) + ": " +
-                   mebibytes(need.of_last(placement.num_layers) - caches - need.scratch) + " of weights, " +
-                   mebibytes(caches) + " of caches, " + mebibytes(left) + " were free";
+  placement.text = each + ": " + mebibytes(bytes - caches) + " of weights, " + mebibytes(caches) + " of caches, " +
+                   mebibytes(free) + " were free";
+  placement.devices = std::move(found);
+  placement.shares = shares;
   return placement;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ struct LayerNeed {
   std::uint64_t scratch = 0;           // of passes
 
   int num_layers() const { return static_cast<int>(weights.size()); }
-  std::uint64_t of_last(int count) const;  // with scratch; 0 for none
+  std::uint64_t of(int first, int end) const;  // the layers from first to end - 1, with scratch; 0 for none
 };
 
 // cells: the sum over all caches. most_rows: rows of logits in a pass of pass_tokens tokens. Tensors that `offload`
@@ -32,8 +33,15 @@ struct LayerNeed {
 LayerNeed layer_need(const std::vector<GgufFile>& parts, const Offload& offload, std::uint64_t cells, KvType type,
                      int pass_tokens, int most_rows);
 
-// How many of the last layers, including the output, fit into this many bytes.
-int layers_in(const LayerNeed& need, std::uint64_t bytes);
+// The last layers of a model, divided among devices in llama.cpp's way.
+struct Division {
+  std::vector<int> layers;           // [devices] consecutive ones; the output is the last
+  std::vector<std::uint64_t> bytes;  // [devices]
+};
+// shares: [devices] in proportion to which `count` layers are divided.
+Division divide(const LayerNeed& need, int count, const std::vector<float>& shares);
+// How many layers fit into this many bytes, [devices], of each.
+int layers_in(const LayerNeed& need, const std::vector<float>& shares, const std::vector<std::uint64_t>& bytes);
 
 // Whether the devices that are used by default multiply so much faster than the CPU that layers run there unless asked
 // otherwise. Measured once per process; without a device nothing is.
@@ -51,15 +59,21 @@ std::vector<float> split_of(const GeneratorOptions& options);
 struct Placement {
   std::vector<Device> devices;  // empty: the CPU has all layers
   int num_layers = 0;           // as llama.cpp counts them: the output is one
+  std::vector<float> shares;    // [devices] see divide()
+  Division division;            // among the devices
   std::string text;             // a sentence about what runs where; empty if nothing was asked for
   std::string note;             // why this differs from what was asked for
 
   std::vector<ggml_backend_device*> handles() const;
 };
 
-// wanted: a number of layers, all_layers or layers_that_fit. Throws std::invalid_argument for an unknown device, and
-// ModelError if a number of layers or all of them do not fit. taken: bytes on the devices that are already in use.
+using BytesOnDevices = std::map<ggml_backend_device*, std::uint64_t>;
+
+// wanted: a number of layers, all_layers or layers_that_fit. split: of the layers among the devices; if empty or all 0,
+// by free memory. Throws std::invalid_argument for an unknown device, and ModelError if a number of layers or all of
+// them do not fit. taken: bytes that are already planned.
 Placement place(const std::vector<GgufFile>& parts, const LayerNeed& need, int wanted,
-                const std::vector<std::string>& device_names, std::uint64_t taken);
+                const std::vector<std::string>& device_names, const std::vector<float>& split = {},
+                const BytesOnDevices& taken = {});
 
 }  // namespace specdec

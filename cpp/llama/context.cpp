@@ -18,6 +18,7 @@
 #include "llama/absent_tensors.h"
 #include "llama/backend.h"
 #include "llama/batch.h"
+#include "llama/lost_devices.h"
 #include "llama/rollback.h"
 #include "platform/memory.h"
 
@@ -164,11 +165,12 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
     const AbortsAsErrors guard;
     context_.reset(llama_init_from_model(model_->get(), params));
   }
-  model_->check_rpc_servers();
+  model_->check_devices();
   if (!context_) {
     const std::string errors = take_backend_errors(), absent = absent_tensors(model_->get(), errors);
     if (!absent.empty()) fail_file(model_->path(), absent, convert_again);
-    throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + errors);
+    if (!finish(model_->devices(), errors, [] {})) model_->check_devices();
+    throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + errors + model_->device_remedy());
   }
   if (llama_get_memory(context_.get()) == nullptr && !setup.makes_embeddings) {
     throw ModelError(model_->path() + ": architecture " + model_->architecture() +
@@ -187,7 +189,12 @@ void Context::choose_shape() {
   shape_ = FixedWidth::of(can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
 }
 
-Context::~Context() = default;
+Context::~Context() {
+  if (finish_on_devices("")) return;  // else freeing it could end the process
+  (void)context_.release();
+  keep(model_);
+  keep(threads_);
+}
 
 void Context::decode(const std::vector<PassInput>& inputs) {
   int num_tokens = 0, num_rows = 0, width = 0, previous_slot = -1;
@@ -312,7 +319,7 @@ int Context::reusable(int slot, int length) const {
 }
 
 void Context::begin_pass() {
-  model_->check_rpc_servers();  // before: a lost server never returns; after: its reads were zeros
+  model_->check_devices();  // before: a lost server never returns; after: its reads were zeros
   lengths_before_ = lengths_;
 }
 
@@ -326,20 +333,23 @@ void Context::run_pass(const llama_batch& batch, RowRange wanted) {
   }
 }
 
-// Calls one of llama.cpp's functions that run the model and returns its status. Throws ModelError for a failed
-// assertion.
-template <class Pass>
-int Context::run_guarded(Pass pass) {
+// Calls a function of llama.cpp that uses the devices. Throws ModelError for a failed assertion, and for an error of a
+// driver.
+template <class Call>
+auto Context::guarded(Call call) const -> decltype(call()) {
   try {
     const AbortsAsErrors guard;
-    return pass();
-  } catch (const std::runtime_error& failed_assertion) {
-    const std::string what = printable(failed_assertion.what());
+    return call();
+  } catch (const std::runtime_error& failure) {
+    const std::string what = printable(failure.what());
     if (!model_->is_on_device()) throw ModelError(model_->path() + ": llama.cpp cannot run this model: " + what);
-    throw ModelError(model_->path() + ": " + model_->device_names() + " failed in a pass: " + what +
-                     ". If its memory is full, ask for fewer layers (n_gpu_layers, -ngl) or a shorter context (n_ctx, "
-                     "-c); if the device was lost, start the program again");
+    if (!finish_on_devices(what)) model_->check_devices();
+    throw ModelError(model_->path() + ": " + model_->device_names() + " failed: " + what + model_->device_remedy());
   }
+}
+
+bool Context::finish_on_devices(const std::string& error) const {
+  return !model_->is_on_device() || finish(model_->devices(), error, [&] { llama_synchronize(context_.get()); });
 }
 
 void Context::try_pass(const llama_batch& batch, RowRange wanted) {
@@ -348,7 +358,7 @@ void Context::try_pass(const llama_batch& batch, RowRange wanted) {
   logits_ = nullptr;
   context_->copied_logits_begin = wanted.begin;
   context_->copied_logits_end = wanted.end;
-  const int status = run_guarded([&] {
+  const int status = guarded([&] {
     const int result = llama_decode(context_.get(), batch);
     if (result == 0 && wanted.begin < wanted.end) {
       logits_ = llama_get_logits(context_.get()) + idx(wanted.begin) * idx(vocabulary_size_);
@@ -360,7 +370,7 @@ void Context::try_pass(const llama_batch& batch, RowRange wanted) {
 }
 
 void Context::check_pass(int status, int num_tokens) {
-  model_->check_rpc_servers();
+  model_->check_devices();
   if (status == 2) throw Cancelled("generation was cancelled");
   const std::string failure = take_failure();
   if (status == 0 && failure.empty()) return;
@@ -372,7 +382,7 @@ void Context::check_pass(int status, int num_tokens) {
 void Context::encode(const llama_batch& rows) {
   take_backend_errors();
   take_failure();
-  check_pass(run_guarded([&] { return llama_encode(context_.get(), rows); }), rows.n_tokens);
+  check_pass(guarded([&] { return llama_encode(context_.get(), rows); }), rows.n_tokens);
 }
 
 // Returns the slots to lengths_before_, or less.
@@ -492,7 +502,7 @@ void Context::checkpoint(int slot, int pass_tokens) {
   const int length = next_position(slot);
   drop_padding(slot);
   if (shape_ && shape_->pieces(length, length + pass_tokens).size() > 1) pass_tokens = 0;
-  recurrent_->checkpoint(slot, length, pass_tokens);
+  guarded([&] { recurrent_->checkpoint(slot, length, pass_tokens); });
 }
 
 void Context::copy(int from, int to) {
@@ -504,7 +514,7 @@ void Context::copy(int from, int to) {
     if (!put_state(to, state(from))) return start_at(to, 0);
   } else {  // at once: llama.cpp would copy cells only before the next pass, and a state may be read or written earlier
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
-    context_->memory_update(false);
+    guarded([&] { return context_->memory_update(false); });
   }
   for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_, &prompts_, &whole_pieces_}) {
     (*places)[idx(to)] = (*places)[idx(from)];
@@ -515,7 +525,7 @@ std::string Context::state(int slot) const {
   drop_padding(slot);
   std::string bytes(llama_state_seq_get_size(context_.get(), slot), '\0');
   auto* const data = reinterpret_cast<std::uint8_t*>(bytes.data());
-  bytes.resize(llama_state_seq_get_data(context_.get(), data, bytes.size(), slot));
+  bytes.resize(guarded([&] { return llama_state_seq_get_data(context_.get(), data, bytes.size(), slot); }));
   if (shape_) bytes.append(reinterpret_cast<const char*>(&whole_pieces_[idx(slot)]), sizeof(int));
   return bytes;
 }

@@ -161,8 +161,9 @@ class Context : public WindowedModel {
   bool restore_cache(int slot, const std::string& state, int length);
   bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
-  template <class Pass>
-  int run_guarded(Pass pass);
+  template <class Call>
+  auto guarded(Call call) const -> decltype(call());
+  bool finish_on_devices(const std::string& error) const;  // lost_devices.h
   void check_pass(int status, int num_tokens);
   void try_pass(const llama_batch& batch, RowRange wanted);
   void undo_pass();

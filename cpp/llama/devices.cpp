@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "ggml-backend.h"
 #include "llama/device_modules.h"
+#include "llama/lost_devices.h"
 
 namespace specdec {
 namespace {
@@ -30,7 +31,9 @@ Device device_of(ggml_backend_dev_t handle) {
 
 std::vector<Device> devices() {
   std::vector<Device> found;
-  for (ggml_backend_dev_t handle : device_modules().devices) found.push_back(device_of(handle));
+  for (ggml_backend_dev_t handle : device_modules().devices) {
+    if (!is_lost(handle)) found.push_back(device_of(handle));
+  }
   return found;
 }
 
@@ -38,6 +41,8 @@ std::string device_problems() {
   const DeviceModules& modules = device_modules();
   std::string text;
   for (const std::string& problem : modules.problems) text += (text.empty() ? "" : "; ") + problem;
+  const std::string lost = lost_problem(modules.devices);
+  if (!lost.empty()) text += (text.empty() ? "" : "; ") + lost;
   if (text.empty() && modules.devices.empty()) text = "no device module is installed (docs/devices.md)";
   return text;
 }
@@ -56,9 +61,10 @@ std::vector<Device> choose_devices(const std::vector<std::string>& names) {
     const auto device = std::find_if(found.begin(), found.end(), is_it);
     if (device == found.end()) {
       std::string there;
-      for (const Device& one : found) there += (there.empty() ? "" : ", ") + one.name;
-      throw std::invalid_argument("there is no device " + printable(name) + ": " +
-                                  (there.empty() ? device_problems() : "there are " + there));
+      for (const Device& one : found) there += (there.empty() ? "there are " : ", ") + one.name;
+      const std::string problems = found.empty() ? device_problems() : lost_problem(device_modules().devices);
+      if (!problems.empty()) there += (there.empty() ? "" : "; ") + problems;
+      throw std::invalid_argument("there is no device " + printable(name) + ": " + there);
     }
     if (std::any_of(chosen.begin(), chosen.end(), is_it)) {
       throw std::invalid_argument("device " + printable(name) + " is given twice");

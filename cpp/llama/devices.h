@@ -17,7 +17,7 @@ struct Device {
   std::uint64_t free_bytes, total_bytes;
 };
 
-// The devices of this machine; loads the modules.
+// The devices of this machine that are not lost; loads the modules.
 std::vector<Device> devices();
 // A sentence that says why there is none, or what could not be used.
 std::string device_problems();

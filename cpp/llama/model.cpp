@@ -14,6 +14,7 @@
 #include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
+#include "llama/lost_devices.h"
 #include "llama/tensor_types.h"
 #include "model_file/encoder.h"
 #include "model_file/own_head.h"
@@ -115,23 +116,23 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   }
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all are checked before any is contacted
   cache_shape_ = CacheShape::of(parts.front());
-  std::vector<ggml_backend_device*> devices;
+  std::vector<ggml_backend_device*> used;
   for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
     if (std::find(rpc_servers.begin(), address, *address) != address) {
       throw std::invalid_argument("RPC server " + *address + " is given twice");
     }
     rpc_servers_.push_back(RpcServer::connect(*address));
-    devices.insert(devices.end(), rpc_servers_.back()->devices().begin(), rpc_servers_.back()->devices().end());
+    used.insert(used.end(), rpc_servers_.back()->devices().begin(), rpc_servers_.back()->devices().end());
   }
-  devices.insert(devices.end(), offload_.devices.begin(), offload_.devices.end());
-  devices.push_back(nullptr);  // ends the list
+  used.insert(used.end(), offload_.devices.begin(), offload_.devices.end());
+  used.push_back(nullptr);  // ends the list
   start_backend();
   check_tensor_types(parts);
   take_backend_errors();
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = offload_.num_layers;
   if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
-  params.devices = devices.data();
+  params.devices = used.data();
   std::vector<llama_model_tensor_buft_override> overrides;
   for (const Offload::Override& override : offload_.overrides) {
     overrides.push_back({override.pattern.c_str(), override.device == nullptr
@@ -165,12 +166,14 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     const AbortsAsErrors guard;
     model_.reset(llama_model_load_from_file(copy_ ? copy_->path().c_str() : path_.c_str(), params));
   }
-  check_rpc_servers();
+  check_devices();
   watch.check();
   if (!model_) {
     const bool has_head = own_head(parts).num_layers > 0;
+    const std::string errors = take_backend_errors();
+    if (!finish(devices(), errors, [] {})) check_devices();
     throw ModelError(
-        path_ + ": llama.cpp cannot load this model: " + take_backend_errors() +
+        path_ + ": llama.cpp cannot load this model: " + errors + device_remedy() +
         (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
         (options.is_head
              ? ". It is given as a drafting head: use another draft, or none, or convert or download the head again"
@@ -244,8 +247,10 @@ std::uint64_t Model::weight_bytes() const { return llama_model_size(get()); }
 std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }
 bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }
 
-void Model::check_rpc_servers() const {
+void Model::check_devices() const {
   for (const auto& server : rpc_servers_) server->check();
+  const std::string problem = lost_problem(devices());
+  if (!problem.empty()) throw ModelError(path_ + ": " + problem);
 }
 
 std::string Model::device_names() const {
@@ -254,6 +259,12 @@ std::string Model::device_names() const {
     names += (names.empty() ? "" : ", ") + printable(ggml_backend_dev_name(device));
   }
   return names;
+}
+
+std::string Model::device_remedy() const {
+  if (!is_on_device()) return "";
+  return ". If the memory of " + device_names() +
+         " is full, ask for fewer layers (n_gpu_layers, -ngl) or a shorter context (n_ctx, -c)";
 }
 
 int Model::num_local_layers() const {

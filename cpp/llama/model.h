@@ -48,7 +48,9 @@ class Model {
   std::uint64_t num_parameters() const;
   // Whether layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
   bool is_on_device() const { return offload_.is_used(); }
-  std::string device_names() const;  // "Vulkan0, Vulkan1"
+  std::string device_names() const;   // "Vulkan0, Vulkan1"
+  std::string device_remedy() const;  // the end of an error's sentence; empty if no layer runs on a device
+  const std::vector<ggml_backend_device*>& devices() const { return offload_.devices; }
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
   bool has_head() const { return head_kind_ != HeadKind::none; }  // whether a drafting head is loaded
@@ -75,7 +77,7 @@ class Model {
   // Makes the HeadOutput of the loaded drafting head if that helps. The target may be in the same file or in another
   // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
-  void check_rpc_servers() const;  // throws ModelError once a server is lost
+  void check_devices() const;  // throws ModelError once one of them, or an RPC server, is lost
 
  private:
   struct Free {

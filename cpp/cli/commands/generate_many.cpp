@@ -250,7 +250,7 @@ class Run {
     drafting_ = running.handle->drafting();
     result["stats"] = statistics_json(running.handle->stats(), drafting_);
     if (const std::exception_ptr error = running.handle->error()) {
-      generator_.check_rpc_servers();  // a lost server is not an error of this request: the run ends and can be resumed
+      generator_.check_devices();  // a lost device is not an error of this request: the run ends and can be resumed
       fail(std::move(result), message_of(error));
     } else {
       results_.add(result);
