@@ -158,8 +158,7 @@ int LoadedModels::default_layers(std::string& why) {
   }
   const DefaultPlace place = default_place(threads_->size(), options_.exact);
   if (place.why.empty()) return 0;
-  why = place.why + (place.is_device ? "" : ", which therefore runs all layers") +
-        " (n_gpu_layers, -ngl, chooses otherwise)";
+  why = place.why + " (n_gpu_layers, -ngl, chooses otherwise)";
   return place.is_device ? layers_that_fit : 0;
 }
 

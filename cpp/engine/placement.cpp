@@ -136,7 +136,8 @@ DefaultPlace default_place(const std::string& device, double device_seconds, dou
   const double gain = cpu_seconds / device_seconds;
   DefaultPlace place;
   place.is_device = gain >= least_gain;
-  place.why = device + " multiplies " + format("%.2g", gain) + " times as fast as the CPU";
+  place.why = device + " multiplies " + format("%.2g", gain) + " times as fast as the CPU" +
+              (place.is_device ? "" : ", which therefore runs all layers");
   return place;
 }
 
@@ -156,7 +157,7 @@ DefaultPlace default_place(int num_threads, bool exact) {
         seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);
     at->second = default_place(name, on_device, on_cpu);
   } catch (const std::runtime_error& failure) {
-    at->second.why = name + " failed (" + printable(failure.what()) + ")";
+    at->second.why = name + " failed (" + printable(failure.what()) + "), so the CPU runs all layers";
   }
   return at->second;
 }

@@ -1,4 +1,5 @@
 // GET /health, /v1/models, /v1/models/ID, /props and /metrics; POST /models/load and /models/unload.
+#include "base/error.h"
 #include "server/endpoints.h"
 #include "server/replies.h"
 #include "server/settings.h"
@@ -68,10 +69,28 @@ Json model_props(const Service& service) {
           {"is_sleeping", false}};
 }
 
+// The reason names files, and anybody may ask for /health.
+bool has_lost_device(const Generator& generator) {
+  try {
+    generator.check_devices();
+    return false;
+  } catch (const ModelError&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 HttpReply health(ModelPool& pool, const HttpRequest&) {
   if (pool.is_closed()) throw shutting_down();
+  for (const ModelPool::Status& status : pool.statuses()) {
+    if (status.service && has_lost_device(status.service->generator())) {
+      throw ApiError(503, "unavailable_error",
+                     status.model.name +
+                         " has lost a device or an RPC server, so its requests fail; start this server "
+                         "again");
+    }
+  }
   return json_reply({{"status", "ok"}});
 }
 

@@ -27,7 +27,8 @@ TEST(a_device_must_be_clearly_faster) {
   CHECK(!default_place("GPU0", 1.0, 1.24).is_device);
   CHECK(!default_place("GPU0", 100.0, 0.5).is_device);
   CHECK(default_place("GPU0", 1.0, 6.25).why == "GPU0 multiplies 6.2 times as fast as the CPU");
-  CHECK(default_place("GPU0", 100.0, 0.5).why == "GPU0 multiplies 0.005 times as fast as the CPU");
+  CHECK(default_place("GPU0", 100.0, 0.5).why ==
+        "GPU0 multiplies 0.005 times as fast as the CPU, which therefore runs all layers");
 }
 
 TEST(the_last_layers_are_divided_in_proportion) {

@@ -11,20 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from tests.rpc_servers import ServerFactory, free_port, rpc_servers
 
 import specdec_native as sd
 
 PROMPT = "def bfs(graph, start):"
-ServerFactory = Callable[[], tuple[str, "subprocess.Popen[bytes]"]]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def greeted(host: str, port: int) -> socket.socket:
@@ -41,25 +35,8 @@ def greeted(host: str, port: int) -> socket.socket:
 
 @pytest.fixture
 def start_server(specdec: pathlib.Path) -> Iterator[ServerFactory]:
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start() -> tuple[str, subprocess.Popen[bytes]]:
-        port = free_port()
-        process = subprocess.Popen(
-            [specdec, "rpc-server", "--host", "localhost", "-p", str(port), "-t", "1"], stdout=subprocess.DEVNULL
-        )
-        running.append(process)
-        for _ in range(500):
-            assert process.poll() is None
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                return f"127.0.0.1:{port}", process
-            time.sleep(0.02)
-        raise AssertionError("the server does not listen")
-
-    yield start
-    for process in running:
-        process.kill()
-        process.wait()
+    with rpc_servers(specdec) as start:
+        yield start
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from tests.rpc_servers import rpc_servers
 from tests.server.running import PROMPT, Server, serving
 
 import specdec_native as sd
@@ -31,6 +32,19 @@ def generator() -> sd.Generator:
 
 def test_health(server: Server) -> None:
     assert server.get("/health").json == {"status": "ok"}
+
+
+def test_health_tells_that_a_device_is_lost(specdec: pathlib.Path) -> None:
+    """So that whoever watches the server starts it again; the layers' server stands for a GPU."""
+    with rpc_servers(specdec) as start:
+        address, process = start()
+        with serving(specdec, "--rpc", address, "-c", 512) as using:
+            assert using.get("/health").status == 200
+            process.kill()
+            process.wait()
+            assert using.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4}).status == 500
+            health = using.get("/health")
+            assert health.status == 503 and "start this server again" in health.json["error"]["message"]
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/models"])
