@@ -1,7 +1,7 @@
-// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft]]`, then lines "n
-// cached" on standard input (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by
-// milliseconds. A driver runs several of these processes and asks them in turn, so that changes in the machine's speed
-// affect all of them.
+// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft|DEVICE]]`, then
+// lines "n cached" on standard input (n tokens in one pass after `cached` cached ones, with all rows of logits)
+// answered by milliseconds. A driver runs several of these processes and asks them in turn, so that changes in the
+// machine's speed affect all of them.
 //
 // A cache of more than 512 tokens repeats 512 tokens: the first 512 are read, the others are copies of their cells in
 // the same sequence (so positions repeat, which does not change the cost).
@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #ifdef BENCH_IK
@@ -26,6 +27,7 @@
 #ifndef BENCH_STOCK
 #include "ggml-cpu.h"
 #include "llama/backend.h"
+#include "llama/devices.h"
 #include "llama/weight_tiles.h"
 #endif
 
@@ -67,11 +69,18 @@ bool repeat_cells(llama_context* context, int copies) {
   return true;
 }
 
+#ifndef BENCH_STOCK
+bool is_device(const std::string& load) {
+  return load != "mmap" && load != "no-mmap" && load != "repack" && load != "draft";
+}
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 4 || argc > 6)
-    return std::fprintf(stderr, "usage: passes MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack|draft]]\n"), 2;
+    return std::fprintf(stderr, "usage: passes MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack|draft|DEVICE]]\n"),
+           2;
   llama_log_set(
       [](ggml_log_level level, const char* text, void*) {
         if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
@@ -83,6 +92,15 @@ int main(int argc, char** argv) {
   specdec::start_backend();
 #endif
   llama_model_params model_params = llama_model_default_params();
+#ifndef BENCH_STOCK
+  std::vector<ggml_backend_device*> devices;
+  if (argc == 6 && is_device(argv[5])) {
+    devices.push_back(specdec::choose_devices({argv[5]}).front().handle);
+    model_params.n_gpu_layers = -1;
+  }
+  devices.push_back(nullptr);
+  model_params.devices = devices.data();
+#endif
 #ifdef BENCH_IK
   model_params.repack_tensors = argc == 6 && std::strcmp(argv[5], "repack") == 0;
   model_params.use_mmap = argc < 6 || std::strcmp(argv[5], "mmap") == 0;

@@ -1,14 +1,15 @@
 """Milliseconds per pass of n tokens: ours against llama.cpp with its default build options, interleaved in one run.
 
 python -m bench.passes.passes [--shape 1.1b | --files MODEL.gguf ... | --types Q4_K IQ3_S ...] [--ik SOURCE BUILD]
-    [--threads 2] [--tokens 1 2 4 8] [--cached 4096] [--kv f16 q8_0] [--rounds 9]
+    [--threads 2] [--tokens 1 2 4 8] [--cached 4096] [--kv f16 q8_0] [--rounds 9] [--device Vulkan0]
 
 Every row is a process with a loaded model; the rows take turns, so that changes in the machine's speed affect all of
 them. Files are made once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by
 llama.cpp's own quantizer, MXFP6 by ours. With --files the rows are those files in both engines, ours repacked and as
 the file has them. --types makes such files of random weights, every matrix of that type (8 layers of a 1.1B llama,
 0.35B weights). --ik adds ik_llama.cpp, repacked at run time and not: a clone of its source and the folder where it
-was built (cmake -S SOURCE -B BUILD -DBUILD_SHARED_LIBS=OFF, target llama). Prints a markdown table.
+was built (cmake -S SOURCE -B BUILD -DBUILD_SHARED_LIBS=OFF, target llama). With --device each file is also run whole on
+that device (docs/devices.md), where its kernels are llama.cpp's. Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -140,10 +141,14 @@ def build_with_ik(source: pathlib.Path, build: pathlib.Path, to: pathlib.Path) -
 
 
 def rows_of_files(
-    files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.Path, ik: pathlib.Path | None
+    files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.Path, ik: pathlib.Path | None, device: str | None
 ) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for file in files:
+        if device is not None:
+            rows[f"{file.stem}, the CPU"] = (ours, file, {}, "repack")
+            rows[f"{file.stem}, {device}"] = (ours, file, {}, device)
+            continue
         if ik is not None:
             rows[f"{file.stem}, ik_llama.cpp"] = (ik, file, {}, "mmap")
             rows[f"{file.stem}, ik_llama.cpp, repacked"] = (ik, file, {}, "repack")
@@ -161,6 +166,7 @@ def main() -> None:
     parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
     parser.add_argument("--types", nargs="+", choices=GgmlType.__members__, help="of random files instead of a shape")
     parser.add_argument("--ik", type=pathlib.Path, nargs=2, metavar=("SOURCE", "BUILD"), help="ik_llama.cpp's folders")
+    parser.add_argument("--device", help="a device to run the files on (specdec generate --list-devices)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument(
@@ -181,7 +187,7 @@ def main() -> None:
         ik = None
         if arguments.ik:
             ik = build_with_ik(arguments.ik[0], arguments.ik[1], arguments.models / "passes_ik")
-        rows, title = rows_of_files(arguments.files, ours, stock, ik), "Files as downloaded"
+        rows, title = rows_of_files(arguments.files, ours, stock, ik, arguments.device), "Files as downloaded"
     else:
         files = make_models(arguments.shape, arguments.models, arguments.build)
         rows, title = rows_of_shape(files, ours, stock), f"{arguments.shape} llama shape"

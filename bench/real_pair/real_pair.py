@@ -1,15 +1,16 @@
 """Tokens per second on the real pair as downloaded.
 
-python -m bench.real_pair.real_pair [--rounds 3] [--tokens 160] [--temperatures 0 0.7 1]
+python -m bench.real_pair.real_pair [--rounds 3] [--tokens 160] [--temperatures 0 0.7 1] [--device Vulkan0]
 
 Twelve prompts (questions, code, refactoring, prose; prompts/chat.json) in Qwen's chat format;
-bench/common/real_models.py downloads the pair. Every generation is a process of its own, rows alternate within a
-round, and only decoding is timed. llama.cpp's programs are those of the pinned source with its default options (cmake
---preset default -DSPECDEC_PEERS=ON), or of another build (--llama FOLDER): plain, with the draft model for K = 1, 2
-and 4, and with n-gram lookup. OpenVINO GenAI and llama-cpp-python read the same file (python -m bench.peers.peers
---install openvino llama-cpp-python). Ours: plain, every K up to 4, and the default ("auto"). --rows picks some.
-Appends a line per generation to --results and prints a table for each temperature of all that is there, so that runs
-may be done in pieces; --report only prints.
+bench/common/real_models.py downloads the pair. Every generation is a process of its own, rows alternate within a round,
+and only decoding is timed. llama.cpp's programs are those of the pinned source with its default options (cmake --preset
+default -DSPECDEC_PEERS=ON), or of another build (--llama FOLDER): plain, with the draft model for K = 1, 2 and 4, and
+with n-gram lookup. OpenVINO GenAI and llama-cpp-python read the same file (python -m bench.peers.peers --install
+openvino llama-cpp-python). Ours: plain, every K up to 4, and the default ("auto"). --rows picks some. With --device all
+layers of all rows run on that device; --llama must then name programs of a build with the same backend, and each row of
+ours is there with --no-exact, too. Appends a line per generation to --results and prints a table for each temperature
+of all that is there, so that runs may be done in pieces; --report only prints.
 """
 
 from __future__ import annotations
@@ -36,11 +37,15 @@ Engine = Callable[[pathlib.Path, float, int], Timing]  # prompt, temperature, se
 
 
 class Rows:
-    def __init__(self, arguments: argparse.Namespace, peers: pathlib.Path | None = None) -> None:
-        self.arguments = arguments
+    def __init__(
+        self, arguments: argparse.Namespace, peers: pathlib.Path | None = None, device: str | None = None
+    ) -> None:
+        self.arguments, self.device = arguments, device
         self.target, self.draft = (arguments.models / f"{name}.gguf" for name in PAIR)
         self.peers, self.binary = peers or arguments.build / "bench" / "peers", arguments.build / "specdec"
         self.common: list[object] = ["-n", arguments.tokens, "-t", arguments.threads, "-c", 1024, *SAMPLING]
+        self.common += ["-dev", device, "-ngl", "all"] if device else []
+        self.llama_draft: list[object] = ["-devd", device, "-ngld", "all"] if device else []
 
     def llama(self, program: str, prompt: pathlib.Path, temperature: float, seed: int, *options: object) -> str:
         if not (self.peers / program).exists():
@@ -87,7 +92,7 @@ class Rows:
         rows: dict[str, Engine] = {"llama.cpp, plain": self.llama_plain}
         for k in (1, 2, 4):
             drafts: list[object] = ["--spec-type", "draft-simple", "-md", self.draft, "--spec-draft-n-max", k]
-            rows[f"llama.cpp, draft, K = {k}"] = self.llama_speculative(*drafts)
+            rows[f"llama.cpp, draft, K = {k}"] = self.llama_speculative(*drafts, *self.llama_draft)
         ngrams = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", 4]
         rows["llama.cpp, n-gram, K = 4"] = self.llama_speculative(*ngrams)
         rows["llama.cpp, ngram-mod"] = self.llama_speculative("--spec-type", "ngram-mod")
@@ -98,6 +103,9 @@ class Rows:
         for k in (1, 2, 3, 4):
             rows[f"ours, draft, K = {k}"] = self.ours("-md", self.draft, "-k", k)
         rows[DEFAULT] = self.ours("-md", self.draft)
+        if self.device:
+            rows["ours, plain, --no-exact"] = self.ours("-k", 0, "--no-exact")
+            rows["ours, draft, --no-exact"] = self.ours("-md", self.draft, "--no-exact")
         return rows
 
 
@@ -176,12 +184,13 @@ def main() -> None:
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0, 0.7, 1.0])
     parser.add_argument("--prompts", nargs="+", choices=CHAT_PROMPTS, default=list(CHAT_PROMPTS))
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
+    parser.add_argument("--device", help="runs all layers (specdec generate --list-devices)")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER", help="llama.cpp's programs of another build")
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "real_pair.jsonl")
     arguments = parser.parse_args()
-    rows = Rows(arguments, arguments.llama).table()
+    rows = Rows(arguments, arguments.llama, arguments.device).table()
     if arguments.rows:
         rows = {name: run for name, run in rows.items() if any(part in name for part in arguments.rows)}
 
