@@ -54,7 +54,7 @@ std::vector<float> shares_of(const std::vector<std::uint64_t>& room, std::vector
   const bool is_given = std::any_of(split.begin(), split.end(), [](float share) { return share > 0.0f; });
   if (is_given) return split;
   std::vector<float> shares;
-  for (const std::uint64_t bytes : room) shares.push_back(static_cast<float>(bytes));
+  for (const std::uint64_t bytes : room) shares.push_back(static_cast<float>(std::max<std::uint64_t>(bytes, 1)));
   return shares;
 }
 
@@ -150,14 +150,15 @@ DefaultPlace default_place(int num_threads, bool exact) {
   const std::vector<Device> found = choose_devices({});
   if (found.empty()) return at->second;
   const std::string name = text_of(found.front());
-  const double on_cpu = seconds_of_product(nullptr, 1, num_threads);
   const double small_products = 4;  // times as slow as large ones, at most, since a device needs time to start
   try {
+    const double on_cpu = seconds_of_product(nullptr, 1, num_threads);
     const double on_device =
         seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);
     at->second = default_place(name, on_device, on_cpu);
   } catch (const std::runtime_error& failure) {
-    at->second.why = name + " failed (" + printable(failure.what()) + "), so the CPU runs all layers";
+    at->second.why =
+        name + " cannot be compared with the CPU (" + printable(failure.what()) + "), which therefore runs all layers";
   }
   return at->second;
 }

@@ -38,7 +38,7 @@ struct Division {
   std::vector<int> layers;           // [devices] consecutive ones; the output is the last
   std::vector<std::uint64_t> bytes;  // [devices]
 };
-// shares: [devices] in proportion to which `count` layers are divided.
+// shares: [devices] in proportion to which `count` layers are divided; not all 0.
 Division divide(const LayerNeed& need, int count, const std::vector<float>& shares);
 // How many layers fit into this many bytes, [devices], of each.
 int layers_in(const LayerNeed& need, const std::vector<float>& shares, const std::vector<std::uint64_t>& bytes);
