@@ -84,7 +84,7 @@ def test_pings(specdec: pathlib.Path) -> None:
 def test_pings_while_a_long_prompt_is_read(specdec: pathlib.Path, path: str) -> None:
     options = ["-np", "1", "-c", "16384", "-b", "64", "--no-repack", "--cache-ram", "0", "--sse-ping-interval", "1"]
     content = LONG + "for name in os.listdir(folder):\n    print(name)\n" * 500
-    body = {"messages": [{"role": "user", "content": content}], "max_tokens": 24, "stream": True}
+    body = {"messages": [{"role": "user", "content": content}], "max_tokens": 24, "temperature": 0, "stream": True}
     with serving(specdec, *options) as server:
         parts = server.post(path, body).text.split("\n\n")
     events = [part for part in parts if part not in (":", "")]
