@@ -36,7 +36,9 @@ def rpc_servers(specdec: pathlib.Path) -> Iterator[ServerFactory]:
             time.sleep(0.02)
         raise AssertionError("the server does not listen")
 
-    yield start
-    for process in running:
-        process.kill()
-        process.wait()
+    try:
+        yield start
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()

@@ -8,8 +8,8 @@ them. Files are made once in FOLDER (about 4 GB for 1.1b): F16 with random weigh
 llama.cpp's own quantizer, MXFP6 by ours. With --files the rows are those files in both engines, ours repacked and as
 the file has them. --types makes such files of random weights, every matrix of that type (8 layers of a 1.1B llama,
 0.35B weights). --ik adds ik_llama.cpp, repacked at run time and not: a clone of its source and the folder where it
-was built (cmake -S SOURCE -B BUILD -DBUILD_SHARED_LIBS=OFF, target llama). With --device each file is also run whole on
-that device (docs/devices.md), where its kernels are llama.cpp's. Prints a markdown table.
+was built (cmake -S SOURCE -B BUILD -DBUILD_SHARED_LIBS=OFF, target llama). With --device each file is run by us on the
+CPU and whole on that device (docs/devices.md), where the kernels are llama.cpp's. Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -180,6 +180,8 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
     arguments = parser.parse_args()
+    if arguments.device and not arguments.files and not arguments.types:
+        parser.error("--device needs --files or --types")
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
     if arguments.types:
         arguments.files = make_types(arguments.types, arguments.models, arguments.build)

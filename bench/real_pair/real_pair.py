@@ -8,9 +8,9 @@ and only decoding is timed. llama.cpp's programs are those of the pinned source 
 default -DSPECDEC_PEERS=ON), or of another build (--llama FOLDER): plain, with the draft model for K = 1, 2 and 4, and
 with n-gram lookup. OpenVINO GenAI and llama-cpp-python read the same file (python -m bench.peers.peers --install
 openvino llama-cpp-python). Ours: plain, every K up to 4, and the default ("auto"). --rows picks some. With --device all
-layers of all rows run on that device; --llama must then name programs of a build with the same backend, and each row of
-ours is there with --no-exact, too. Appends a line per generation to --results and prints a table for each temperature
-of all that is there, so that runs may be done in pieces; --report only prints.
+layers of all rows run on that device; --llama must then name programs of a build with the same backend, and our plain
+row and the default are there with --no-exact, too. Appends a line per generation to --results and prints a table for
+each temperature of all that is there, so that runs may be done in pieces; --report only prints.
 """
 
 from __future__ import annotations

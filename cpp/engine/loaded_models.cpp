@@ -115,7 +115,7 @@ LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const 
   try {
     model.offload.split = split_of(options_);
     if (wanted == 0) return {};
-    const bool is_local = model.rpc_servers.empty();
+    const bool is_local = model.rpc_servers.empty();  // else the split counts the servers' devices, too
     model.offload.overrides = overrides_of(options_);
     // We compute what a block drafter adds to its rows (llama/block_rows.h).
     if (model.is_head)

@@ -169,7 +169,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   if (!context_) {
     const std::string errors = take_backend_errors(), absent = absent_tensors(model_->get(), errors);
     if (!absent.empty()) fail_file(model_->path(), absent, convert_again);
-    if (!finish(model_->devices(), errors, [] {})) model_->check_devices();
+    model_->check_devices(errors);
     throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + errors + model_->device_remedy());
   }
   if (llama_get_memory(context_.get()) == nullptr && !setup.makes_embeddings) {

@@ -171,7 +171,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   if (!model_) {
     const bool has_head = own_head(parts).num_layers > 0;
     const std::string errors = take_backend_errors();
-    if (!finish(devices(), errors, [] {})) check_devices();
+    check_devices(errors);
     throw ModelError(
         path_ + ": llama.cpp cannot load this model: " + errors + device_remedy() +
         (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
@@ -247,8 +247,9 @@ std::uint64_t Model::weight_bytes() const { return llama_model_size(get()); }
 std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }
 bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }
 
-void Model::check_devices() const {
+void Model::check_devices(const std::string& error) const {
   for (const auto& server : rpc_servers_) server->check();
+  if (!error.empty()) (void)finish(devices(), error, [] {});
   const std::string problem = lost_problem(devices());
   if (!problem.empty()) throw ModelError(path_ + ": " + problem);
 }

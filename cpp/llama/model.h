@@ -77,7 +77,8 @@ class Model {
   // Makes the HeadOutput of the loaded drafting head if that helps. The target may be in the same file or in another
   // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
-  void check_devices() const;  // throws ModelError once one of them, or an RPC server, is lost
+  // Throws ModelError once one of them, or an RPC server, is lost, or if this error of a failed call says so.
+  void check_devices(const std::string& error = "") const;
 
  private:
   struct Free {

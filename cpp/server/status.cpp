@@ -86,9 +86,7 @@ HttpReply health(ModelPool& pool, const HttpRequest&) {
   for (const ModelPool::Status& status : pool.statuses()) {
     if (status.service && has_lost_device(status.service->generator())) {
       throw ApiError(503, "unavailable_error",
-                     status.model.name +
-                         " has lost a device or an RPC server, so its requests fail; start this server "
-                         "again");
+                     status.model.name + " has lost a device or an RPC server: start this server again");
     }
   }
   return json_reply({{"status", "ok"}});

@@ -1,5 +1,7 @@
 // Which layers run on which devices.
 
+#include <limits>
+
 #include "check.h"
 #include "engine/placement.h"
 
@@ -7,6 +9,7 @@ using namespace specdec;
 
 namespace {
 
+constexpr double never = std::numeric_limits<double>::infinity();
 constexpr std::uint64_t scratch = 5, cache = 1;
 
 // 4 layers of 10 bytes and an output of 30.
@@ -26,6 +29,7 @@ TEST(a_device_must_be_clearly_faster) {
   CHECK(default_place("GPU0", 1.0, 1.25).is_device);
   CHECK(!default_place("GPU0", 1.0, 1.24).is_device);
   CHECK(!default_place("GPU0", 100.0, 0.5).is_device);
+  CHECK(!default_place("GPU0", never, 0.5).is_device);
   CHECK(default_place("GPU0", 1.0, 6.25).why == "GPU0 multiplies 6.2 times as fast as the CPU");
   CHECK(default_place("GPU0", 100.0, 0.5).why ==
         "GPU0 multiplies 0.005 times as fast as the CPU, which therefore runs all layers");

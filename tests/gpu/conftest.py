@@ -3,17 +3,14 @@ counts, if GGML_VK_VISIBLE_DEVICES=0 admits it. Without any, all of this folder 
 
 import os
 import pathlib
-import subprocess
 
 import pytest
+from tests.gpu.listed import listed_devices
 
 
 @pytest.fixture(scope="session")
 def device(specdec: pathlib.Path) -> str:
-    listed = subprocess.run(
-        [specdec, "generate", "--list-devices"], capture_output=True, text=True, check=True, timeout=120
-    ).stdout
-    names = [line.partition(":")[0] for line in listed.splitlines() if not line.startswith("no device")]
+    names, listed = listed_devices(specdec)
     wanted = os.environ.get("SPECDEC_TEST_DEVICE")
     if wanted is not None:
         assert wanted in names, listed

@@ -45,6 +45,7 @@ def steps(failing: FailingVulkan, device: str, model: pathlib.Path) -> Callable[
 
 
 def places(count: int) -> list[int]:
+    """Of calls 1 to count, some before the end of the process: every one is a process of its own."""
     return sorted({1, *(max(1, count * part // 10) for part in (1, 3, 5, 8))})
 
 

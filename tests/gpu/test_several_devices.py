@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+from tests.gpu.listed import listed_devices
 from tests.models.tiny_models import make
 
 SYSTEM_DRIVERS = pathlib.Path("/usr/share/vulkan/icd.d")
@@ -19,14 +20,8 @@ SYSTEM_DRIVERS = pathlib.Path("/usr/share/vulkan/icd.d")
 def environment(device: str, specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """In which there are two devices: those of this machine, or Mesa's software device twice, since Vulkan's loader
     takes two descriptions of one driver for two drivers."""
-
-    def names(environment: dict[str, str]) -> list[str]:
-        command = [str(specdec), "generate", "--list-devices"]
-        listed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120).stdout
-        return [line.partition(":")[0] for line in listed.splitlines()]
-
     found = dict(os.environ)
-    if names(found)[:2] == ["Vulkan0", "Vulkan1"]:
+    if listed_devices(specdec)[0][:2] == ["Vulkan0", "Vulkan1"]:
         return found
     drivers = sorted(SYSTEM_DRIVERS.glob("lvp_icd*.json"))
     if not drivers:
@@ -37,7 +32,7 @@ def environment(device: str, specdec: pathlib.Path, tmp_path_factory: pytest.Tem
         path.write_bytes(drivers[0].read_bytes())
     found |= {"VK_DRIVER_FILES": ":".join(map(str, twice)), "GGML_VK_VISIBLE_DEVICES": "0,1"}
     found["VK_ICD_FILENAMES"] = found["VK_DRIVER_FILES"]  # its older name
-    assert names(found) == ["Vulkan0", "Vulkan1"]
+    assert listed_devices(specdec, found)[0] == ["Vulkan0", "Vulkan1"]
     return found
 
 
