@@ -56,7 +56,7 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens,
                             const std::vector<int>& pass_sizes, int n_threads, const std::string& kv_type, bool mmap,
                             const std::string& repack, std::uint64_t memory_to_leave,
-                            const std::vector<std::string>& devices, int n_gpu_layers, int width) {
+                            const std::vector<std::string>& devices, int n_gpu_layers, int width, bool pads) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
@@ -83,7 +83,11 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     options.batch_size = options.max_rows =
         std::min(options.context_length, *std::max_element(pass_sizes.begin(), pass_sizes.end()));
     options.width = width;
+    if (!pads) options.batch_size = options.max_rows = std::max(options.batch_size, width);
     context = std::make_unique<specdec::Context>(model, std::make_shared<specdec::ThreadPool>(n_threads), options);
+    if (!pads && !context->leave_out_padding()) {
+      throw specdec::ModelError(path + ": the devices' kernels depend on the number of tokens of a pass");
+    }
   }
   py::array_t<float> logits(
       {static_cast<py::ssize_t>(tokens.size()), static_cast<py::ssize_t>(context->vocabulary_size())});
@@ -107,6 +111,8 @@ repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the 
     those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there are none, or if less than memory_to_leave bytes would be left
 devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: all)
 width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
+pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
+    len(tokens) is less than width * width / 2
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
 ModelError: a file that cannot be used.)";
@@ -117,5 +123,5 @@ void register_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, evaluate_doc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"),
         py::arg("n_threads") = 1, py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "",
         py::arg("memory_to_leave") = 0, py::arg("devices") = std::vector<std::string>(), py::arg("n_gpu_layers") = -1,
-        py::arg("width") = 0);
+        py::arg("width") = 0, py::arg("pads") = true);
 }

@@ -12,6 +12,7 @@
 #include "engine/pass_times.h"
 #include "engine/placement.h"
 #include "llama/context.h"
+#include "llama/invariant_kernels.h"
 
 namespace specdec {
 namespace {
@@ -19,14 +20,6 @@ namespace {
 constexpr int prompt = 224, length = 288;  // across a step of the cache
 
 using Cut = std::vector<int>;  // tokens of successive passes, repeated
-
-std::vector<Token> some_text(int vocabulary_size) {
-  std::vector<Token> tokens;
-  for (unsigned i = 0; i < length; ++i) {
-    tokens.push_back(static_cast<Token>((i * 2654435761u >> 12) % static_cast<unsigned>(vocabulary_size)));
-  }
-  return tokens;
-}
 
 // Rows after the prompt: [length - prompt][vocabulary]
 std::vector<float> rows_of(Context& context, const std::vector<Token>& text, const Cut& cut) {
@@ -58,14 +51,14 @@ int num_differing(const std::vector<float>& a, const std::vector<float>& b, int 
 
 std::string DeviceCheck::text() const {
   const std::string rows = " of " + std::to_string(num_rows) + " rows ";
-  const std::string at_width = "width " + std::to_string(width);
+  const std::string at_width = (pads ? "at width " : "at widths 1 to ") + std::to_string(width);
   std::string text = places + ". ";
-  text += is_exact() ? "Exact at " + at_width + ": no row differs between ways to cut a text into passes"
-                     : "Not exact at " + at_width + ": " + std::to_string(num_differing) + rows +
+  text += is_exact() ? "Exact " + at_width + ": no row differs between ways to cut a text into passes"
+                     : "Not exact " + at_width + ": " + std::to_string(num_differing) + rows +
                            "differ between ways to cut a text into passes, so drafts may change a text";
-  text += num_narrow > 0 ? "; without a fixed width " + std::to_string(num_narrow) + rows + "do"
-                         : "; without a fixed width none does either (--no-exact loses nothing)";
-  return text + ". A pass of that width takes " + format("%.2f", width_cost) + " times one over 1 token.";
+  text += num_narrow > 0 ? "; with --no-exact " + std::to_string(num_narrow) + rows + "do"
+                         : "; with --no-exact none does either";
+  return text + ". A pass over one token takes " + format("%.2f", cost) + " times as long as with --no-exact.";
 }
 
 DeviceCheck check_device(const std::string& path, const std::vector<std::string>& devices, int num_threads) {
@@ -88,20 +81,21 @@ DeviceCheck check_device(const std::string& path, const std::vector<std::string>
   check.places = placed.text;
   check.num_rows = length - prompt;
   const int size = model->vocabulary().size();
-  const std::vector<Token> text = some_text(size);
+  const std::vector<Token> text = some_text(length, size);
   double seconds = 0.0;
   {
     Context context(model, threads, fixed);
+    check.pads = !context.leave_out_padding();
     check.width = context.width();
     const std::vector<float> expected = rows_of(context, text, {check.width});
     for (const Cut& cut : {Cut{1}, Cut{3, 1, check.width, 2}, Cut{check.width + 5}}) {
       check.num_differing = std::max(check.num_differing, num_differing(expected, rows_of(context, text, cut), size));
     }
-    seconds = time_pass(context, 0, text, check.width, check.width, 5);
+    seconds = time_pass(context, 0, text, 1, 1, 5);
   }
   Context context(model, threads, narrow);
   check.num_narrow = num_differing(rows_of(context, text, {1}), rows_of(context, text, {4}), size);
-  check.width_cost = seconds / time_pass(context, 0, text, 1, 1, 5);
+  check.cost = seconds / time_pass(context, 0, text, 1, 1, 5);
   return check;
 }
 

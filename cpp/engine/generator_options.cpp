@@ -242,8 +242,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--no-exact"},
             "",
-            "on a GPU, make passes as narrow as possible; otherwise all have one width, so that drafts and other "
-            "requests cannot change the output (docs/devices.md)"}}),
+            "on a GPU, use the fastest kernels even if drafts and other requests can then change the output "
+            "(docs/devices.md)"}}),
       generator_row<&GeneratorOptions::max_sequences>(
           {"max_sequences",
            Whole{whole_numbers(1, 256)},

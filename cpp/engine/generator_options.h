@@ -36,7 +36,7 @@ struct GeneratorOptions {
   int n_cpu_moe = 0;                         // experts of the first layers stay on the CPU
   std::string tensor_split;                  // "3,1": shares of the layers for each device; empty: by free memory
   std::vector<std::string> override_tensor;  // PATTERN=DEVICE, or =CPU (llama/offload.h)
-  bool exact = true;                         // on devices: passes of one width (llama/fixed_width.h)
+  bool exact = true;       // on devices: shapes of passes that depend on the text only (llama/pass_shape.h)
   bool use_mmap = true;    // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;      // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
   std::string tile_cache;  // FOLDER or FOLDER:MIB where these copies are kept (llama/tile_cache.h); empty: nowhere

@@ -144,7 +144,7 @@ LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const 
   return result;
 }
 
-// The width of the target's passes. A draft's passes need none: its rows do not decide the output.
+// The most tokens of the target's passes. A draft's passes need none: its rows do not decide the output.
 int LoadedModels::width_of(const Model& model) const {
   return options_.exact && model.is_on_device() ? exact_width : 0;
 }
@@ -255,6 +255,7 @@ void LoadedModels::make_target_context(int context_length) {
   } else {
     target_ = std::make_unique<Context>(target_model_, threads_, context);
   }
+  target_->leave_out_padding();
   if (!target_->lacks_snapshots()) return;
   note(printable(options_.target) + ": there is no memory for snapshots of the recurrent state (" +
        std::to_string(context.num_snapshots) +

@@ -20,6 +20,7 @@
 #include "engine/option.h"
 #include "gguf/types.h"
 #include "llama/device_speed.h"
+#include "llama/invariant_kernels.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -153,8 +154,8 @@ DefaultPlace default_place(int num_threads, bool exact) {
   const double small_products = 4;  // times as slow as large ones, at most, since a device needs time to start
   try {
     const double on_cpu = seconds_of_product(nullptr, 1, num_threads);
-    const double on_device =
-        seconds_of_product(found.front().handle, exact ? exact_width : 1, num_threads, small_products * on_cpu);
+    const int columns = exact && !has_invariant_kernels(found.front().handle) ? exact_width : 1;
+    const double on_device = seconds_of_product(found.front().handle, columns, num_threads, small_products * on_cpu);
     at->second = default_place(name, on_device, on_cpu);
   } catch (const std::runtime_error& failure) {
     at->second.why =

@@ -18,6 +18,7 @@
 #include "llama/absent_tensors.h"
 #include "llama/backend.h"
 #include "llama/batch.h"
+#include "llama/invariant_kernels.h"
 #include "llama/lost_devices.h"
 #include "llama/rollback.h"
 #include "platform/memory.h"
@@ -44,12 +45,12 @@ int wanted_snapshots(const Context::Options& options) {
 int tokens_per_pass(const Context::Options& options) {
   if (options.width == 0) return options.batch_size;
   // llama.cpp needs room for one token more than snapshots can take back.
-  return std::max(options.width + 1, FixedWidth::of(options.width, options.batch_size, true).prompt_width);
+  return std::max(options.width + 1, PassShape::of(options.width, options.batch_size, true).prompt_width);
 }
 
 // Cells of a slot, including those that padding needs after its tokens.
 int cells_per_slot(const Context::Options& options) {
-  const FixedWidth shape;
+  const PassShape shape;
   return options.context_length + (options.width > 0 ? std::max(options.width, shape.rest_width) : 0);
 }
 
@@ -180,13 +181,47 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   lacks_snapshots_ = setup.is_recurrent && params.n_rs_seq == 0 && wanted_snapshots(options_) > 0 &&
                      rollback_of(model_->architecture()) == Rollback::snapshots;
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
-  if (options_.width > 0) choose_shape();
+  if (options_.width > 0) choose_shape(true);
 }
 
 // Without snapshots a recurrent state cannot take tokens back, so it must not read padding.
-void Context::choose_shape() {
+void Context::choose_shape(bool pads) {
   const bool can_pad_rows = !recurrent_ || static_cast<int>(llama_n_rs_seq(context_.get())) >= options_.width - 1;
-  shape_ = FixedWidth::of(can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
+  shape_ = PassShape::of(!pads || can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
+  shape_->pads = pads;
+}
+
+bool Context::leave_out_padding() {
+  const int width = options_.width, num_tokens = std::max(1, width / 2) * width;
+  const bool has_room = num_tokens <= options_.context_length && width <= row_capacity();
+  if (!shape_ || !has_room || !use_invariant_kernels(*context_, true)) return false;
+  choose_shape(false);
+  std::vector<int> full, others;  // passes
+  for (int narrow = 1; narrow <= std::max(1, width / 2); ++narrow) {
+    full.push_back(width);
+    for (const int count : {narrow, width - narrow}) {
+      if (count > 0) others.push_back(count);
+    }
+  }
+  const std::vector<Token> text = some_text(num_tokens, vocabulary_size_);
+  const std::vector<float> expected = rows_of(text, full), found = rows_of(text, others);
+  if (std::memcmp(expected.data(), found.data(), expected.size() * sizeof(float)) == 0) return true;
+  use_invariant_kernels(*context_, false);
+  choose_shape(true);
+  return false;
+}
+
+// Reads tokens into slot 0, which is empty before and afterwards: [tokens][vocabulary]
+std::vector<float> Context::rows_of(const std::vector<Token>& tokens, const std::vector<int>& passes) {
+  std::vector<float> rows;
+  const Token* next = tokens.data();
+  for (const int count : passes) {
+    decode({{0, next, count, count}});
+    rows.insert(rows.end(), logits(0), logits(count));
+    next += count;
+  }
+  start_at(0, 0);
+  return rows;
 }
 
 Context::~Context() {
@@ -240,13 +275,12 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-// Cuts prompt tokens into prompt pieces; tokens after the prompt, and tokens whose rows are wanted, into passes of one
-// width.
-std::vector<FixedWidth::Piece> Context::pieces_of(const PassInput& input) const {
+// Cuts prompt tokens into prompt pieces; tokens after the prompt, and tokens whose rows are wanted, into other passes.
+std::vector<PassShape::Piece> Context::pieces_of(const PassInput& input) const {
   const int begin = next_position(input.slot), end = begin + input.num_tokens;
   const int prompt = input.num_rows > 0 ? begin : std::clamp(prompts_[idx(input.slot)], begin, end);
-  std::vector<FixedWidth::Piece> pieces = shape_->prompt_pieces(begin, prompt);
-  const std::vector<FixedWidth::Piece> others = shape_->pieces(prompt, end);
+  std::vector<PassShape::Piece> pieces = shape_->prompt_pieces(begin, prompt);
+  const std::vector<PassShape::Piece> others = shape_->pieces(prompt, end);
   pieces.insert(pieces.end(), others.begin(), others.end());
   return pieces;
 }
@@ -259,15 +293,21 @@ void Context::decode_in_pieces(const std::vector<PassInput>& inputs) {
     rows_.insert(rows_.end(), logits_, logits_ + idx(num_rows) * idx(vocabulary_size_));
     num_rows = 0;
   };
-  for (const PassInput& input : inputs) {
-    const int begin = next_position(input.slot);
-    for (const FixedWidth::Piece& piece : pieces_of(input)) {
+  for (auto input = inputs.begin(); input != inputs.end();) {
+    const auto end = shared_pass(input, inputs.end());
+    const int begin = next_position(input->slot);
+    for (const PassShape::Piece& piece : pieces_of(*input)) {
       if (num_rows > 0) keep_rows();
-      const int read = piece.begin - begin, left = input.num_tokens - read - piece.count;
-      num_rows = std::clamp(input.num_rows - left, 0, piece.count);
-      read_piece({input.slot, input.tokens + read, piece.count, num_rows}, piece);
+      const int read = piece.begin - begin, left = input->num_tokens - read - piece.count;
+      num_rows = std::clamp(input->num_rows - left, 0, piece.count);
+      if (end - input > 1) {
+        num_rows = static_cast<int>(end - input) * piece.count;
+        read_piece({input, end}, piece);
+      } else {
+        read_piece({{input->slot, input->tokens + read, piece.count, num_rows}}, piece);
+      }
     }
-    num_tokens += input.num_tokens;
+    for (; input != end; ++input) num_tokens += input->num_tokens;
   }
   if (!rows_.empty()) {
     if (num_rows > 0) keep_rows();
@@ -276,30 +316,57 @@ void Context::decode_in_pieces(const std::vector<PassInput>& inputs) {
   pass_size_ = num_tokens;
 }
 
-void Context::read_piece(const PassInput& input, const FixedWidth::Piece& piece) {
-  const int slot = input.slot, num_padding = piece.width - piece.count;
+// The end of the inputs that can be read in one pass with the first one, with the bits that each has alone: llama.cpp
+// computes equally many tokens of adjacent slots together, over as many cells as the longest slot needs.
+Context::Inputs Context::shared_pass(Inputs first, Inputs end) const {
+  const auto piece = [&](const PassInput& input) -> std::optional<PassShape::Piece> {
+    if (input.num_rows != input.num_tokens || input.num_tokens > shape_->width) return std::nullopt;
+    const std::vector<PassShape::Piece> pieces = pieces_of(input);
+    return pieces.size() == 1 ? std::optional(pieces.front()) : std::nullopt;
+  };
+  const auto one = piece(*first);
+  if (shape_->pads || recurrent_ || !one) return first + 1;
+  int num_tokens = one->count;
+  for (auto next = first + 1; next != end; ++next) {
+    const auto other = piece(*next);
+    num_tokens += one->count;
+    const bool fits = other && next->slot == (next - 1)->slot + 1 && num_tokens <= shape_->width;
+    if (!fits || other->count != one->count || PassShape::num_cells(*other) != PassShape::num_cells(*one)) return next;
+  }
+  return end;
+}
+
+// A pass over the same piece of several slots, or of one.
+void Context::read_piece(const std::vector<PassInput>& inputs, const PassShape::Piece& piece) {
+  const int num_padding = piece.width - piece.count;
   if (cancelled_ && cancelled_()) {
     undo_pass();
     throw Cancelled("generation was cancelled");
   }
-  drop_padding(slot);
   batch_->clear();
-  makes_all_rows_ = input.num_rows > 0;
-  add_input(input);
-  add_padding(slot, num_padding);
-  makes_all_rows_ = false;
-  if (recurrent_) recurrent_->begin_pass(slot);
-  before_pass();
-  run_pass(batch_->get(), {input.num_tokens - input.num_rows, input.num_tokens});
-  lengths_[idx(slot)] -= num_padding;
-  if (recurrent_) {
-    recurrent_->end_pass(slot, piece.width);
-    padding_[idx(slot)] = num_padding;
-  } else if (num_padding > 0) {
-    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot), -1);
+  for (const PassInput& input : inputs) {
+    drop_padding(input.slot);
+    makes_all_rows_ = input.num_rows > 0;
+    add_input(input);
+    add_padding(input.slot, num_padding);
+    makes_all_rows_ = false;
+    if (recurrent_) recurrent_->begin_pass(input.slot);
   }
-  int& whole = whole_pieces_[idx(slot)];
-  if (piece.begin == whole && piece.count == shape_->prompt_width) whole += piece.count;
+  before_pass();
+  const int first_row = piece.count - inputs.front().num_rows;
+  run_pass(batch_->get(), {first_row, inputs.size() > 1 ? INT_MAX : piece.count});
+  for (const PassInput& input : inputs) {
+    const int slot = input.slot;
+    lengths_[idx(slot)] -= num_padding;
+    if (recurrent_) {
+      recurrent_->end_pass(slot, piece.width);
+      padding_[idx(slot)] = num_padding;
+    } else if (num_padding > 0) {
+      llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot), -1);
+    }
+    int& whole = whole_pieces_[idx(slot)];
+    if (piece.begin == whole && piece.count == shape_->prompt_width) whole += piece.count;
+  }
   after_piece();
 }
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/index.h"
-#include "llama/fixed_width.h"
 #include "llama/model.h"
+#include "llama/pass_shape.h"
 #include "llama/recurrent_state.h"
 #include "speculative/windowed_model.h"
 
@@ -53,8 +53,8 @@ class Context : public WindowedModel {
     KvType kv_type = KvType::f16;
     // Snapshots of recurrent layers, to roll back as many tokens; fewer if memory or the architecture forbids it.
     int num_snapshots = 0;
-    // The width of passes (fixed_width.h), for models on devices whose kernels are not batch-invariant; 0: passes are
-    // as narrow as they can be.
+    // The width of passes (pass_shape.h), for models on devices whose kernels are not batch-invariant; 0: passes have
+    // any width.
     int width = 0;
   };
 
@@ -88,10 +88,14 @@ class Context : public WindowedModel {
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
-  // 0: passes are as narrow as they can be. Less than asked for if recurrent layers cannot take tokens back.
+  // Of passes; 0: any. Less than asked for if recurrent layers cannot take padding back.
   int width() const { return shape_ ? shape_->width : 0; }
+  // Uses the devices' batch-invariant kernels, if they have some, for passes without padding. Since a driver may
+  // compile them otherwise for each number of tokens, the rows of some tokens are compared in passes of all widths.
+  // Returns false if passes are padded. To be called before anything is read.
+  bool leave_out_padding();
   int length(int slot) const override { return lengths_[idx(slot)]; }
-  // With passes of one width, prompts are dropped in whole pieces.
+  // On devices, prompts are dropped in whole pieces.
   void truncate(int slot, int length) override;
   int reusable(int slot, int length) const override;
   int prompt_piece() const override { return shape_ ? shape_->prompt_width : 1; }
@@ -168,10 +172,13 @@ class Context : public WindowedModel {
   void try_pass(const llama_batch& batch, RowRange wanted);
   void undo_pass();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
-  void choose_shape();
+  void choose_shape(bool pads);
+  std::vector<float> rows_of(const std::vector<Token>& tokens, const std::vector<int>& passes);
   void decode_in_pieces(const std::vector<PassInput>& inputs);
-  std::vector<FixedWidth::Piece> pieces_of(const PassInput& input) const;
-  void read_piece(const PassInput& input, const FixedWidth::Piece& piece);
+  std::vector<PassShape::Piece> pieces_of(const PassInput& input) const;
+  using Inputs = std::vector<PassInput>::const_iterator;
+  Inputs shared_pass(Inputs first, Inputs end) const;
+  void read_piece(const std::vector<PassInput>& inputs, const PassShape::Piece& piece);
   void drop_padding(int slot) const;
 
   std::shared_ptr<const Model> model_;
@@ -187,7 +194,7 @@ class Context : public WindowedModel {
   std::vector<int> offsets_;         // position in the text of llama.cpp's position 0
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> left_;            // scratch of worth_padding()
-  std::optional<FixedWidth> shape_;
+  std::optional<PassShape> shape_;
   std::vector<int> prompts_;          // by slot: tokens of the prompt, which are read in prompt pieces
   std::vector<int> whole_pieces_;     // by slot: tokens that were read in whole prompt pieces
   mutable std::vector<int> padding_;  // by slot: tokens after the last piece's own that the recurrent state has read

@@ -86,8 +86,8 @@ class Generator:
     tensor_split: "3,1" puts three quarters of these layers on the first device and a quarter on the second; "": by free
         memory.
     override_tensor: "PATTERN=DEVICE" or "PATTERN=CPU": puts tensors whose names match this regular expression there.
-    exact: on devices, passes have one width, so that neither drafts nor other requests change a text; False: passes are
-        as narrow as possible.
+    exact: on devices, neither drafts nor other requests change a text; False: the fastest kernels, and requests share
+        passes.
     mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the
         start is slower and the memory is not shared with other processes.
     repack: False leaves quantized weights (Q4_K, Q8_0, ...) in the file's layout instead of copying them into the order

@@ -91,11 +91,12 @@ def test_the_bundled_pair(device: str, target_path: pathlib.Path, draft_path: pa
     assert found[0].tokens == found[1].tokens
 
 
+@pytest.mark.parametrize("k", [0, 3])
 @pytest.mark.parametrize("sequences", [2, 4])
 def test_other_requests_change_nothing(
-    sequences: int, device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
+    sequences: int, k: int, device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
 ) -> None:
-    gen = on(device, *paths, num_draft_tokens=3, max_sequences=sequences)
+    gen = on(device, *paths, num_draft_tokens=k, max_sequences=sequences)
     prompts = [PROMPT, "and that", "of of of", "to"][:sequences]
     made = gen.generate_many(prompts, max_tokens=TOKENS, temperature=0.0)
     assert list(made[0].tokens) == plain[0]

@@ -65,5 +65,5 @@ def test_info_checks_the_device(specdec: pathlib.Path, device: str, tmp_path: pa
     command = [specdec, "info", "--check", "-dev", device, path]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     text = " ".join(shown.split())
-    assert "Exact at width 8: no row differs between ways to cut a text into passes" in text
-    assert " of 64 rows do. A pass of that width takes " in text
+    assert "Exact at widths 1 to 8: no row differs between ways to cut a text into passes" in text
+    assert "; with --no-exact 64 of 64 rows do. A pass over one token takes " in text

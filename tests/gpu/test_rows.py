@@ -1,4 +1,4 @@
-"""On a device, a row of logits has the same bits wherever the passes of one width begin, and in whatever company."""
+"""On a device, a row of logits has the same bits however the text is cut into passes, and in whatever company."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from tests.models.tiny_models import F32Array, make, random_tokens
+from tests.gpu.listed import listed_devices
+from tests.models.tiny_models import F32Array, GgmlType, Shape, make, random_tokens
 
 from specdec_native import _core
 
@@ -14,22 +15,51 @@ ARCHITECTURES = ["llama", "qwen3", "gemma2", "gemma3", "qwen2moe", "phi2", "qwen
 CUTS = [[1], [3, 1, 8, 2], [13]]
 
 
-def rows(path: pathlib.Path, tokens: list[int], cuts: list[int], device: str, width: int = 8) -> F32Array:
-    found: F32Array = _core.evaluate(str(path), tokens, cuts, devices=[device], width=width)
+def rows(
+    path: pathlib.Path, tokens: list[int], cuts: list[int], device: str, width: int = 8, pads: bool = False
+) -> F32Array:
+    found: F32Array = _core.evaluate(str(path), tokens, cuts, devices=[device], width=width, pads=pads)
     return found
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_rows_do_not_depend_on_the_cut(name: str, device: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "pads"), [(name, False) for name in ARCHITECTURES] + [("llama", True), ("qwen35", True), ("mamba", True)]
+)
+def test_rows_do_not_depend_on_the_cut(name: str, pads: bool, device: str, tmp_path: pathlib.Path) -> None:
     model = make(name, seed=1)
     path = model.write(tmp_path / "tiny.gguf")
     tokens = random_tokens(model, 48)
-    expected = rows(path, tokens, [8], device)
+    expected = rows(path, tokens, [8], device, pads=pads)
     on_cpu = _core.evaluate(str(path), tokens, [64])
     assert (expected.argmax(-1) == on_cpu.argmax(-1)).mean() > 0.8
     for cut in CUTS:
-        found = rows(path, tokens, cut, device)
+        found = rows(path, tokens, cut, device, pads=pads)
         assert np.array_equal(found.view(np.uint32), expected.view(np.uint32)), cut
+
+
+@pytest.mark.parametrize("name", ["gpt-oss", "deepseek2", "gemma3n", "rwkv7"])
+def test_other_products_without_padding(name: str, device: str, tmp_path: pathlib.Path) -> None:
+    """Attention with sinks, matrices for each head, products of activations, one without attention."""
+    model = make(name, seed=1)
+    path = model.write(tmp_path / "tiny.gguf")
+    tokens = random_tokens(model, 40)
+    expected = rows(path, tokens, [8], device)
+    for cut in ([1], [5, 2, 3]):
+        assert np.array_equal(rows(path, tokens, cut, device), expected), cut
+
+
+@pytest.mark.parametrize("weights", ["Q8_0", "Q4_K", "Q4_0", "Q6_K", "IQ4_XS", "MXFP4", "BF16"])
+def test_types_without_padding(weights: str, device: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    _, listed = listed_devices(specdec)
+    if "llvmpipe" in listed and weights not in ("Q8_0", "Q4_K"):
+        pytest.skip(f"Mesa's software device takes up to three minutes to compile the kernels for {weights}")
+    model = make("llama", seed=1, shape=Shape(width=256, ffn=256, heads=4, head=64))
+    path = model.write(tmp_path / "tiny.gguf", GgmlType[weights])
+    tokens = random_tokens(model, 40)
+    expected = rows(path, tokens, [8], device)
+    assert np.isfinite(expected).all()
+    for cut in ([1], [2, 5, 3]):
+        assert np.array_equal(rows(path, tokens, cut, device), expected), cut
 
 
 def test_rows_across_a_step_of_the_cache(device: str, tmp_path: pathlib.Path) -> None:
@@ -44,12 +74,12 @@ def test_rows_across_a_step_of_the_cache(device: str, tmp_path: pathlib.Path) ->
         assert np.array_equal(found.view(np.uint32), expected.view(np.uint32)), cut
 
 
-def test_narrow_passes_differ(device: str, tmp_path: pathlib.Path) -> None:
-    """The control: what the width is for. On a device where this fails, none is needed."""
+def test_other_passes_differ(device: str, tmp_path: pathlib.Path) -> None:
+    """The control: what all this is for. On a device where this fails, nothing is needed."""
     model = make("llama", seed=1)
     path = model.write(tmp_path / "tiny.gguf")
     tokens = random_tokens(model, 64)
-    one, eight = (rows(path, tokens, [cut], device, width=0) for cut in (1, 8))
+    one, eight = (rows(path, tokens, [cut], device, width=0, pads=True) for cut in (1, 8))
     assert not np.array_equal(one, eight)
     assert np.allclose(one, eight, atol=0.05 * np.abs(one).max())
 

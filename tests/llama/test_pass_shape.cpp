@@ -1,16 +1,17 @@
-// Passes of one width (cpp/llama/fixed_width.h): how tokens are cut, and that a context makes the same rows this way.
+// Shapes of passes (cpp/llama/pass_shape.h): how tokens are cut, and that a context makes the same rows this way.
 #include <cstring>
 #include <set>
 
 #include "base/error.h"
 #include "check.h"
 #include "llama/context.h"
-#include "llama/fixed_width.h"
+#include "llama/invariant_kernels.h"
+#include "llama/pass_shape.h"
 
 namespace {
 
 using namespace specdec;
-using Piece = FixedWidth::Piece;
+using Piece = PassShape::Piece;
 
 // Pieces are consecutive, and none is empty or too long.
 void check_cut(const std::vector<Piece>& pieces, int begin, int end) {
@@ -23,19 +24,19 @@ void check_cut(const std::vector<Piece>& pieces, int begin, int end) {
 
 constexpr int length = 300, vocabulary = 4096;
 
-std::vector<Token> text() {
-  std::vector<Token> tokens{0};
-  for (unsigned i = 1; i < length; ++i) tokens.push_back(static_cast<Token>((i * 2654435761u >> 16) % vocabulary));
-  return tokens;
+std::vector<Token> text() { return some_text(length, vocabulary); }
+
+std::shared_ptr<const Model> shared_model() {
+  static const auto model = std::make_shared<const Model>(std::string(MODELS) + "stdlib-draft-f16.gguf");
+  return model;
 }
 
 std::unique_ptr<Context> context_of(int width, int num_slots = 1) {
-  static const auto model = std::make_shared<const Model>(std::string(MODELS) + "stdlib-draft-f16.gguf");
   Context::Options options;
   options.context_length = 512;
   options.num_slots = num_slots;
   options.width = width;
-  return std::make_unique<Context>(model, std::make_shared<ThreadPool>(2), options);
+  return std::make_unique<Context>(shared_model(), std::make_shared<ThreadPool>(2), options);
 }
 
 // A prompt, then passes of `count` tokens with all their rows: [length - prompt][vocabulary]
@@ -58,22 +59,25 @@ std::vector<float> rows_of(Context& context, int slot, int prompt, int count) {
 // What a pass computes for a token depends on its position alone, wherever the pass begins.
 TEST(the_cells_of_a_pass_are_a_function_of_the_position) {
   for (const int width : {1, 2, 7, 8, 16}) {
-    const FixedWidth shape = FixedWidth::of(width, 512, true);
-    for (int position = 0; position < 600; ++position) {
-      std::set<int> cells;
-      for (int begin = std::max(0, position - 40); begin <= position; ++begin) {
-        for (const Piece& piece : shape.pieces(begin, position + 1)) {
-          CHECK(piece.width == width);
-          if (piece.begin + piece.count > position) cells.insert(FixedWidth::num_cells(piece));
+    for (const bool pads : {true, false}) {
+      PassShape shape = PassShape::of(width, 512, true);
+      shape.pads = pads;
+      for (int position = 0; position < 600; ++position) {
+        std::set<int> cells;
+        for (int begin = std::max(0, position - 40); begin <= position; ++begin) {
+          for (const Piece& piece : shape.pieces(begin, position + 1)) {
+            CHECK(piece.width == (pads ? width : piece.count) && piece.count <= width);
+            if (piece.begin + piece.count > position) cells.insert(PassShape::num_cells(piece));
+          }
         }
+        CHECK(cells.size() == 1);
       }
-      CHECK(cells.size() == 1);
     }
   }
 }
 
 TEST(pieces_are_as_long_as_they_can_be) {
-  const FixedWidth shape = FixedWidth::of(8, 512, true);
+  const PassShape shape = PassShape::of(8, 512, true);
   for (int begin = 0; begin < 520; ++begin) {
     for (int count = 0; count < 30; ++count) {
       const std::vector<Piece> pieces = shape.pieces(begin, begin + count);
@@ -86,7 +90,7 @@ TEST(pieces_are_as_long_as_they_can_be) {
 }
 
 TEST(prompts_are_cut_at_fixed_positions) {
-  const FixedWidth shape = FixedWidth::of(8, 512, true);
+  const PassShape shape = PassShape::of(8, 512, true);
   CHECK(shape.prompt_width == 256 && shape.reusable(700) == 512);
   const std::vector<Piece> pieces = shape.prompt_pieces(256, 600);
   check_cut(pieces, 256, 600);
@@ -96,7 +100,7 @@ TEST(prompts_are_cut_at_fixed_positions) {
 }
 
 TEST(prompts_without_padding) {
-  const FixedWidth shape = FixedWidth::of(8, 100, false);
+  const PassShape shape = PassShape::of(8, 100, false);
   CHECK(shape.prompt_width == 64);
   const std::vector<Piece> pieces = shape.prompt_pieces(0, 64 + 32 + 8 + 3);
   check_cut(pieces, 0, 107);
@@ -115,6 +119,42 @@ TEST(rows_are_those_of_other_passes) {
   }
 }
 
+// The CPU's kernels are batch-invariant, so nothing is padded.
+TEST(rows_of_passes_without_padding) {
+  const std::vector<float> expected = rows_of(*context_of(0), 0, 40, 1);
+  for (const int count : {1, 5, 20}) {
+    const auto context = context_of(8);
+    CHECK(context->leave_out_padding() && context->length(0) == 0);
+    const std::vector<float> rows = rows_of(*context, 0, 40, count);
+    CHECK(std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)) == 0);
+  }
+  CHECK(!context_of(0)->leave_out_padding());  // passes of any width have none
+}
+
+// A driver may compile kernels otherwise for some number of tokens.
+TEST(a_difference_between_widths_keeps_the_padding) {
+  class Uneven : public Context {
+   public:
+    Uneven(int tokens, const Context::Options& options)
+        : Context(shared_model(), std::make_shared<ThreadPool>(2), options), tokens_(tokens) {}
+    const float* logits(int row) const override {
+      if (pass_size() != tokens_) return Context::logits(row);
+      rows_.assign(Context::logits(0), Context::logits(tokens_));
+      rows_.front() += 1.0f;
+      return rows_.data() + row * vocabulary;
+    }
+
+   private:
+    int tokens_;
+    mutable std::vector<float> rows_;
+  };
+  Context::Options options;
+  options.context_length = 512;
+  options.width = 8;
+  for (int tokens = 1; tokens <= 8; ++tokens) CHECK(!Uneven(tokens, options).leave_out_padding());
+  CHECK(Uneven(9, options).leave_out_padding());
+}
+
 TEST(slots_are_read_one_after_another) {
   const std::vector<float> expected = rows_of(*context_of(8), 0, 40, 4);
   const auto context = context_of(8, 3);
@@ -129,6 +169,56 @@ TEST(slots_are_read_one_after_another) {
   CHECK(equals(0, 40));
   for (int i = 0; i < 4; ++i) CHECK(equals(1 + i, 40 + i));
   CHECK(equals(5, 47) && equals(6, 48));
+}
+
+TEST(slots_share_passes_without_padding) {
+  class Counting : public Context {
+   public:
+    explicit Counting(const Context::Options& options)
+        : Context(shared_model(), std::make_shared<ThreadPool>(2), options) {}
+    int num_passes = 0;
+
+   private:
+    void before_pass() override { ++num_passes; }
+  };
+  const std::vector<float> expected = rows_of(*context_of(0), 0, 40, 1);
+  const std::vector<Token> tokens = text();
+  Context::Options options;
+  options.context_length = 512;
+  options.num_slots = 4;
+  options.width = 8;
+  Counting context(options);
+  CHECK(context.leave_out_padding());
+  // Reads `count` tokens of each slot after the first `at[slot]`, and returns the number of passes.
+  const auto passes = [&](const std::vector<int>& at, const std::vector<int>& counts) {
+    std::vector<PassInput> inputs;
+    for (int slot = 0; slot < 4; ++slot) {
+      context.truncate(slot, 0);
+      context.expect_prompt(slot, at[static_cast<std::size_t>(slot)]);
+      context.decode({{slot, tokens.data(), at[static_cast<std::size_t>(slot)], 0}});
+    }
+    for (int slot = 0; slot < 4; ++slot) {
+      const int count = counts[static_cast<std::size_t>(slot)];
+      if (count > 0) inputs.push_back({slot, tokens.data() + at[static_cast<std::size_t>(slot)], count, count});
+    }
+    context.num_passes = 0;
+    context.decode(inputs);
+    int row = 0;
+    for (const PassInput& input : inputs) {
+      for (int i = 0; i < input.num_tokens; ++i, ++row) {
+        const std::size_t position = static_cast<std::size_t>(at[static_cast<std::size_t>(input.slot)] + i - 40);
+        CHECK(std::memcmp(context.logits(row), expected.data() + position * vocabulary, vocabulary * sizeof(float)) ==
+              0);
+      }
+    }
+    return context.num_passes;
+  };
+  CHECK(passes({40, 60, 41, 200}, {2, 2, 2, 2}) == 1);
+  CHECK(passes({40, 60, 41, 200}, {3, 3, 3, 3}) == 2);   // at most 8 tokens
+  CHECK(passes({40, 60, 41, 200}, {1, 2, 2, 1}) == 3);   // equally many
+  CHECK(passes({40, 60, 41, 200}, {2, 2, 0, 2}) == 2);   // adjacent
+  CHECK(passes({40, 60, 257, 258}, {2, 2, 2, 2}) == 2);  // over as many cells
+  CHECK(passes({40, 60, 255, 254}, {1, 1, 2, 1}) == 4);  // a piece on either side of a step
 }
 
 TEST(rows_of_padding_are_not_copied) {

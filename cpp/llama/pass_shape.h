@@ -6,16 +6,19 @@
 // widths, padded with tokens after their own, and both numbers are functions of a token's position:
 // - tokens of the prompt are read in pieces that begin at multiples of their width;
 // - a pass over later tokens takes none past a boundary, where the cells of a full pass would be rounded up to more.
+//
+// If the kernels for few tokens are batch-invariant (invariant_kernels.h), passes after the prompt need no padding.
 #pragma once
 
 #include <vector>
 
 namespace specdec {
 
-struct FixedWidth {
+struct PassShape {
   static constexpr int cell_step = 256;
 
-  int width = 8;                 // of passes over tokens after the prompt
+  int width = 8;                 // of passes over tokens after the prompt; without padding: at most
+  bool pads = true;              // these passes
   int prompt_width = cell_step;  // divides cell_step; wider passes would read more again when prompts share a prefix
   int rest_width = 32;           // for the rest of a prompt after its whole pieces; divides prompt_width
   bool pads_prompts = true;      // the last piece of a prompt is also padded; otherwise it is read in passes of `width`
@@ -35,7 +38,7 @@ struct FixedWidth {
   int reusable(int length) const { return length / prompt_width * prompt_width; }
 
   // Uses the widest prompt pieces that a pass of batch_size tokens allows.
-  static FixedWidth of(int width, int batch_size, bool pads_prompts);
+  static PassShape of(int width, int batch_size, bool pads_prompts);
 };
 
 }  // namespace specdec

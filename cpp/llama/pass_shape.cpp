@@ -1,4 +1,4 @@
-#include "llama/fixed_width.h"
+#include "llama/pass_shape.h"
 
 #include <algorithm>
 
@@ -9,22 +9,23 @@ int round_up(int number, int step) { return (number + step - 1) / step * step; }
 
 }  // namespace
 
-int FixedWidth::num_cells(const Piece& piece) { return round_up(piece.begin + piece.width, cell_step); }
+int PassShape::num_cells(const Piece& piece) { return round_up(piece.begin + piece.width, cell_step); }
 
 // A pass that begins at p has round_up(p + width, cell_step) cells: the same number for all p up to that multiple minus
-// width.
-std::vector<FixedWidth::Piece> FixedWidth::pieces(int begin, int end) const {
+// width. Without padding a token's pass has as many cells as a pass over that token alone.
+std::vector<PassShape::Piece> PassShape::pieces(int begin, int end) const {
+  const int least = pads ? width : 1;
   std::vector<Piece> result;
   while (begin < end) {
-    const int boundary = round_up(begin + width, cell_step) - width + 1;
+    const int boundary = round_up(begin + least, cell_step) - least + 1;
     const int count = std::min({width, end - begin, boundary - begin});
-    result.push_back({begin, count, width});
+    result.push_back({begin, count, std::max(count, least)});
     begin += count;
   }
   return result;
 }
 
-std::vector<FixedWidth::Piece> FixedWidth::prompt_pieces(int begin, int end) const {
+std::vector<PassShape::Piece> PassShape::prompt_pieces(int begin, int end) const {
   std::vector<Piece> result;
   for (; begin + prompt_width <= end; begin += prompt_width) result.push_back({begin, prompt_width, prompt_width});
   for (; begin + rest_width <= end; begin += rest_width) result.push_back({begin, rest_width, rest_width});
@@ -37,8 +38,8 @@ std::vector<FixedWidth::Piece> FixedWidth::prompt_pieces(int begin, int end) con
   return result;
 }
 
-FixedWidth FixedWidth::of(int width, int batch_size, bool pads_prompts) {
-  FixedWidth shape;
+PassShape PassShape::of(int width, int batch_size, bool pads_prompts) {
+  PassShape shape;
   shape.width = width;
   shape.pads_prompts = pads_prompts;
   while (shape.prompt_width > batch_size) shape.prompt_width /= 2;
