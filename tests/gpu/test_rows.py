@@ -91,7 +91,9 @@ def test_with_some_layers_on_the_cpu(layers: int, device: str, tmp_path: pathlib
     tokens = random_tokens(model, 40)
 
     def of(cuts: list[int]) -> F32Array:
-        found: F32Array = _core.evaluate(str(path), tokens, cuts, devices=[device], n_gpu_layers=layers, width=8)
+        found: F32Array = _core.evaluate(
+            str(path), tokens, cuts, devices=[device], n_gpu_layers=layers, width=8, pads=False
+        )
         return found
 
     expected = of([8])

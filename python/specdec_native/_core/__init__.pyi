@@ -208,7 +208,7 @@ def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.
     """
     The seed of request `index` in a batch with the common seed `seed`.
     """
-def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: str = '', memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0, devices: collections.abc.Sequence[str] = [], n_gpu_layers: typing.SupportsInt | typing.SupportsIndex = -1, width: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float32]:
+def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: str = '', memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0, devices: collections.abc.Sequence[str] = [], n_gpu_layers: typing.SupportsInt | typing.SupportsIndex = -1, width: typing.SupportsInt | typing.SupportsIndex = 0, pads: bool = True) -> numpy.typing.NDArray[numpy.float32]:
     """
     Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
     teaching.
@@ -222,6 +222,8 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
         those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there are none, or if less than memory_to_leave bytes would be left
     devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: all)
     width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
+    pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
+        len(tokens) is less than width * width / 2
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
     ModelError: a file that cannot be used.
