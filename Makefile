@@ -94,7 +94,7 @@ test-gpu: vulkan $(VENV)/.test
 	@cmake --build $(BUILD) --target failing_vulkan
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
-	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile tests/gpu
+	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
 
 lint: $(VENV)/.test
 	ruff check . && ruff format --check .
