@@ -324,8 +324,9 @@ Context::Inputs Context::shared_pass(Inputs first, Inputs end) const {
     const std::vector<PassShape::Piece> pieces = pieces_of(input);
     return pieces.size() == 1 ? std::optional(pieces.front()) : std::nullopt;
   };
+  if (shape_->pads || recurrent_) return first + 1;
   const auto one = piece(*first);
-  if (shape_->pads || recurrent_ || !one) return first + 1;
+  if (!one) return first + 1;
   int num_tokens = one->count;
   for (auto next = first + 1; next != end; ++next) {
     const auto other = piece(*next);
