@@ -78,20 +78,22 @@ test-real: build $(VENV)/.test
 	$(VENV)/bin/python -m bench.common.real_models --to "$(REAL_MODELS)"
 	SPECDEC_REAL_MODELS="$(REAL_MODELS)" $(VENV)/bin/python -m pytest -v tests/real
 
-# The module for GPUs with Vulkan, next to the program. Needs apt install glslc libvulkan-dev; newer headers are downloaded.
-VULKAN := .cache/vulkan
-$(VULKAN)/.ready: release/vulkan_headers.sh
+# The module for GPUs with Vulkan, next to the program. What it is built with is downloaded where there is apt-get, else the system's own.
+# VULKAN_SUITE=sid: downloaded from this suite.
+VULKAN_SUITE ?=
+VULKAN := .cache/vulkan$(addprefix -,$(VULKAN_SUITE))
+$(VULKAN)/.ready: release/vulkan_sdk.sh
 	rm -rf $(@D)
-	release/vulkan_headers.sh $(@D) && touch $@
-vulkan: $(BUILD)/build.ninja $(VULKAN)/.ready
-	@for tool in glslc ld; do which $$tool > /dev/null || { echo "$$tool is missing: apt install glslc libvulkan-dev"; exit 1; }; done
-	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_VULKAN=ON -DSPECDEC_VULKAN_SDK=$(CURDIR)/$(VULKAN)
+	release/vulkan_sdk.sh $(@D) $(VULKAN_SUITE) && touch $@
+vulkan_sdk := $(if $(shell which apt-get 2>/dev/null),$(VULKAN)/.ready)
+vulkan: $(BUILD)/build.ninja $(vulkan_sdk)
+	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_VULKAN=ON $(if $(vulkan_sdk),-DSPECDEC_VULKAN_SDK=$(CURDIR)/$(VULKAN))
 	@cmake --build $(BUILD)
 
 # The tests on a device: the first GPU, or Mesa's software device (apt install mesa-vulkan-drivers) where there is none; DEVICE=Vulkan1: that one.
 # All processes, and later runs, share the shaders that Mesa compiled.
 test-gpu: vulkan $(VENV)/.test
-	@cmake --build $(BUILD) --target failing_vulkan
+	@cmake --build $(BUILD) --target vulkan_layers
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
@@ -142,7 +144,7 @@ wheel-check: build $(VENV)/.test $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 # Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
 # then what this machine can run of them is run and compared with the program of `make build`, or the portable one for this machine: ARM64
 # under qemu-user, Windows under wine. VULKAN_MODULE=1: also the module for GPUs on Windows, tried on Mesa's software device (apt install
-# glslc wine64 xvfb mesa-vulkan-drivers).
+# wine64 xvfb mesa-vulkan-drivers).
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 	$(INSTALL) -r requirements/wheels.txt
 	touch $@

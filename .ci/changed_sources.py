@@ -1,9 +1,10 @@
 """The C++ files that a change touches: python .ci/changed_sources.py COMPILE_COMMANDS.JSON [BASE] -> prints them, one a
 line.
 
-Prints the compiled files that differ from BASE or include a header that differs, directly or not. BASE is a commit
-whose files all passed `make tidy`: the last tag, or before the first one the commit in .ci/tidy-base. Prints all files
-if BASE is not in this history, or if clang-tidy's version, its settings or the third-party headers have changed since.
+Prints the compiled files that differ from BASE or include a header that differs, directly or not, or one of llama.cpp's
+that a patch that differs names. BASE is a commit whose files all passed `make tidy`: the last tag, or before the first
+one the commit in .ci/tidy-base. Prints all files if BASE is not in this history, or if clang-tidy's version, its
+settings or anything else of third_party has changed since, but the modules for devices, which are not checked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import re
 import subprocess
 import sys
 
-FOR_ALL = (".clang-tidy", "third_party/")  # what changes the result for every file
+FOR_ALL = (".clang-tidy", "third_party/")  # what changes the result for every file,
+PATCHES = "third_party/llama.cpp/patches/"  # except these,
+MODULES = "third_party/llama.cpp/device_module/"  # and these
+PATCHED = re.compile(r"^\+\+\+ b/(?:.*/)?([^/\s]+\.h)$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 CLANG_TIDY = re.compile(r"^[-+]clang-tidy==", re.MULTILINE)
 
@@ -44,20 +48,32 @@ def changed_since(root: pathlib.Path, base: str) -> set[str] | None:
     if differing is None or new is None or versions is None:
         return None
     changed = set((differing + "\n" + new).split())
-    if CLANG_TIDY.search(versions) or any(path.startswith(FOR_ALL) for path in changed):
-        return None
-    return changed
+    for_all = {path for path in changed if path.startswith(FOR_ALL) and not path.startswith((PATCHES, MODULES))}
+    return None if CLANG_TIDY.search(versions) or for_all else changed
 
 
-def with_includers(root: pathlib.Path, changed: set[str]) -> set[str]:
-    """`changed`, and every file of cpp, tests and bench that includes one of them, directly or not."""
+def patched_headers(root: pathlib.Path, base: str, changed: set[str]) -> set[str]:
+    """Names of the headers that patches among `changed` patch, or did at `base`."""
+    headers = set()
+    for path in (path for path in changed if path.startswith(PATCHES)):
+        now = (root / path).read_text(encoding="utf-8") if (root / path).exists() else ""
+        headers.update(PATCHED.findall(now + (git(root, "show", f"{base}:{path}") or "")))
+    return headers
+
+
+def with_includers(root: pathlib.Path, changed: set[str], headers: set[str]) -> set[str]:
+    """`changed`, and every file of cpp, tests and bench that includes one of them, directly or not, or a header of
+    llama.cpp's of one of these names."""
     folders = [root / name for name in ("cpp", "tests", "bench")]
     includers: dict[pathlib.Path, set[pathlib.Path]] = {}
+    from_patched = set()
     for path in (path for folder in folders for path in folder.rglob("*.*") if path.suffix in (".cpp", ".h")):
         for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            if name in headers:
+                from_patched.add(path)
             for folder in (path.parent, *folders):  # as the compiler looks; more than one place does no harm
                 includers.setdefault((folder / name).resolve(), set()).add(path)
-    found = {(root / name).resolve() for name in changed}
+    found = {(root / name).resolve() for name in changed} | {path.resolve() for path in from_patched}
     waiting = list(found)
     while waiting:
         new = {path.resolve() for path in includers.get(waiting.pop(), ())} - found
@@ -72,8 +88,8 @@ def main() -> None:
     compiled = sorted({entry["file"] for entry in json.loads(database.read_text(encoding="utf-8"))})
     base = sys.argv[2] if len(sys.argv) > 2 else base_of(root)
     changed = changed_since(root, base) if base else None
-    if changed is not None:
-        touched = with_includers(root, changed)
+    if base is not None and changed is not None:
+        touched = with_includers(root, changed, patched_headers(root, base, changed))
         compiled = [file for file in compiled if pathlib.Path(file).resolve().relative_to(root).as_posix() in touched]
     note = "everything" if changed is None else f"what differs from {base}"
     print(f"clang-tidy: {len(compiled)} files ({note})", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from dataclasses import dataclass
 
@@ -28,24 +27,6 @@ class FailingCalls:
     @property
     def _counted(self) -> pathlib.Path:
         return self.folder / "count"
-
-
-@dataclass
-class FailingVulkan(FailingCalls):
-    """The same for a call of Vulkan: the library is the layer tests/gpu/failing_vulkan.cpp."""
-
-    def loading(self) -> dict[str, str]:
-        layer = {
-            "name": "VK_LAYER_SPECDEC_failing",
-            "description": "one call fails",
-            "type": "INSTANCE",
-            "library_path": str(self.library),
-            "api_version": "1.3.0",
-            "implementation_version": "1",
-        }
-        manifest = {"file_format_version": "1.2.0", "layer": layer}
-        (self.folder / "failing.json").write_text(json.dumps(manifest))
-        return {"VK_LAYER_PATH": str(self.folder), "VK_INSTANCE_LAYERS": layer["name"]}
 
 
 def chosen(total: int, ends: int = 5) -> list[int]:

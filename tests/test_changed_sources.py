@@ -13,7 +13,7 @@ FILES = {
     "cpp/base/number.h": "int one();\n",
     "cpp/base/number.cpp": '#include "base/number.h"\n',
     "cpp/engine/engine.h": '#include "base/number.h"\n',
-    "cpp/engine/engine.cpp": '#include "engine/engine.h"\n',
+    "cpp/engine/engine.cpp": '#include "engine/engine.h"\n#include "llama-model.h"\n',
     "tests/check.h": "\n",
     "tests/base/test_number.cpp": '#include "check.h"\n',
     "requirements/test.txt": "clang-tidy==1\nmypy==1\n",
@@ -91,11 +91,21 @@ def test_a_new_file(repository: Repository) -> None:
         ("requirements/test.txt", "clang-tidy==2\nmypy==1\n", ALL),
         ("requirements/test.txt", "clang-tidy==1\nmypy==2\n", set()),
         ("third_party/llama.cpp/fetch.py", "\n", ALL),
+        ("third_party/llama.cpp/device_module/CMakeLists.txt", "\n", set()),
+        ("third_party/llama.cpp/patches/1.patch", "--- a/src/llama-model.h\n+++ b/src/llama-model.h\n", {"engine.cpp"}),
+        ("third_party/llama.cpp/patches/1.patch", "--- a/src/llama-model.cpp\n+++ b/src/llama-model.cpp\n", set()),
     ],
 )
-def test_what_matters_for_every_file(repository: Repository, name: str, text: str, expected: set[str]) -> None:
+def test_what_matters_for_other_files(repository: Repository, name: str, text: str, expected: set[str]) -> None:
     repository.write(name, text)
     assert repository.printed(repository.first) == expected
+
+
+def test_a_patch_that_is_gone(repository: Repository) -> None:
+    repository.write("third_party/llama.cpp/patches/1.patch", "--- a/src/llama-model.h\n+++ b/src/llama-model.h\n")
+    base = repository.commit()
+    (repository.root / "third_party/llama.cpp/patches/1.patch").unlink()
+    assert repository.printed(base) == {"engine.cpp"}
 
 
 def test_the_base(repository: Repository) -> None:

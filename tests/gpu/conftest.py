@@ -5,12 +5,16 @@ import os
 import pathlib
 
 import pytest
+from tests.gpu.layers import layer_environment
 from tests.gpu.listed import listed_devices
 
 
 @pytest.fixture(scope="session")
-def device(specdec: pathlib.Path) -> str:
+def device(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     names, listed = listed_devices(specdec)
+    patient = specdec.parent / "tests" / "gpu" / "patient_vulkan.so"
+    if "llvmpipe" in listed and patient.exists():
+        os.environ.update(layer_environment(patient, tmp_path_factory.mktemp("layer")))
     wanted = os.environ.get("SPECDEC_TEST_DEVICE")
     if wanted is not None:
         assert wanted in names, listed

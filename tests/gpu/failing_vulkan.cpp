@@ -5,15 +5,11 @@
 //
 // The third vkQueueSubmit() of the process returns the VkResult -4 instead of reaching the driver. That is
 // VK_ERROR_DEVICE_LOST, after which every later call that waits for the device or gives it work fails, too.
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
-
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <map>
-#include <mutex>
 #include <string>
+
+#include "vulkan_layer.h"
 
 namespace {
 
@@ -54,27 +50,6 @@ class Failure {
 
 Failure failure;
 
-PFN_vkGetInstanceProcAddr instance_function;
-
-struct Device {
-  VkDevice device;
-  PFN_vkGetDeviceProcAddr function;
-};
-std::mutex devices_mutex;
-std::map<void*, Device> devices;  // by dispatch table, which devices, queues and command buffers point to
-
-template <typename Handle>
-void* table_of(Handle handle) {
-  return *reinterpret_cast<void**>(handle);
-}
-
-template <typename Function, typename Handle>
-Function next(Handle handle, const char* name) {
-  const std::lock_guard<std::mutex> lock(devices_mutex);
-  const Device& device = devices.at(table_of(handle));
-  return reinterpret_cast<Function>(device.function(device.device, name));
-}
-
 template <const char* name, bool needs_device, typename Function>
 struct Call;
 template <const char* name, bool needs_device, typename Handle, typename... Arguments>
@@ -82,44 +57,27 @@ struct Call<name, needs_device, VkResult(VKAPI_PTR*)(Handle, Arguments...)> {
   static VKAPI_ATTR VkResult VKAPI_CALL run(Handle handle, Arguments... arguments) {
     const VkResult result = failure.of(name, needs_device);
     if (result != VK_SUCCESS) return result;
-    return next<VkResult(VKAPI_PTR*)(Handle, Arguments...)>(handle, name)(handle, arguments...);
+    return layer::next<VkResult(VKAPI_PTR*)(Handle, Arguments...)>(handle, name)(handle, arguments...);
   }
 };
 
-// The link to the next layer in a list of structures.
-template <typename Link>
-Link* link_of(const void* list, VkStructureType type) {
-  for (auto* at = static_cast<VkBaseOutStructure*>(const_cast<void*>(list)); at != nullptr; at = at->pNext) {
-    auto* const link = reinterpret_cast<Link*>(at);
-    if (at->sType == type && link->function == VK_LAYER_LINK_INFO) return link;
-  }
-  return nullptr;
-}
-
 VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* memory,
                                                VkInstance* instance) {
-  if (const VkResult result = failure.of("vkCreateInstance", false); result != VK_SUCCESS) return result;
-  auto* const link = link_of<VkLayerInstanceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
-  instance_function = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  return reinterpret_cast<PFN_vkCreateInstance>(instance_function(nullptr, "vkCreateInstance"))(info, memory, instance);
+  const VkResult result = failure.of("vkCreateInstance", false);
+  return result != VK_SUCCESS ? result : layer::create_instance(info, memory, instance);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                              const VkAllocationCallbacks* memory, VkDevice* device) {
-  if (const VkResult result = failure.of("vkCreateDevice", false); result != VK_SUCCESS) return result;
-  auto* const link = link_of<VkLayerDeviceCreateInfo>(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
-  const PFN_vkGetInstanceProcAddr by_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  const PFN_vkGetDeviceProcAddr by_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  const auto create = reinterpret_cast<PFN_vkCreateDevice>(by_instance(nullptr, "vkCreateDevice"));
-  const VkResult result = create(physical, info, memory, device);
-  const std::lock_guard<std::mutex> lock(devices_mutex);
-  if (result == VK_SUCCESS) devices[table_of(*device)] = {*device, by_device};
-  return result;
+  const VkResult result = failure.of("vkCreateDevice", false);
+  return result != VK_SUCCESS ? result : layer::create_device(physical, info, memory, device);
 }
 
+}  // namespace
+
 PFN_vkVoidFunction intercepted(const char* wanted) {
+  if (std::strcmp(wanted, "vkCreateInstance") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_instance);
+  if (std::strcmp(wanted, "vkCreateDevice") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_device);
 #define CALL(name, needs_device)                                                                      \
   static constexpr char text_##name[] = "vk" #name;                                                   \
   if (std::strcmp(wanted, text_##name) == 0) {                                                        \
@@ -151,28 +109,4 @@ PFN_vkVoidFunction intercepted(const char* wanted) {
   CALL(WaitSemaphores, true)
 #undef CALL
   return nullptr;
-}
-
-VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL of_device(VkDevice device, const char* name) {
-  if (const PFN_vkVoidFunction ours = intercepted(name)) return ours;
-  return next<PFN_vkVoidFunction>(device, name);
-}
-
-VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL of_instance(VkInstance instance, const char* name) {
-  if (std::strcmp(name, "vkCreateInstance") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_instance);
-  if (std::strcmp(name, "vkCreateDevice") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_device);
-  if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&of_device);
-  if (const PFN_vkVoidFunction ours = intercepted(name)) return ours;
-  return instance_function == nullptr ? nullptr : instance_function(instance, name);
-}
-
-}  // namespace
-
-extern "C" __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
-vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface* layer) {
-  layer->loaderLayerInterfaceVersion = 2;
-  layer->pfnGetInstanceProcAddr = of_instance;
-  layer->pfnGetDeviceProcAddr = of_device;
-  layer->pfnGetPhysicalDeviceProcAddr = nullptr;
-  return VK_SUCCESS;
 }

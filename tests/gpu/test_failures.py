@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.failing_calls import FailingVulkan
+from tests.gpu.layers import FailingVulkan
 from tests.models.tiny_models import make
 
 LOST, FULL, REFUSED = -4, -2, -3  # VkResult: DEVICE_LOST, OUT_OF_DEVICE_MEMORY, INITIALIZATION_FAILED
@@ -37,7 +37,7 @@ def steps(failing: FailingVulkan, device: str, model: pathlib.Path) -> Callable[
     def run(call: str, result: int, at: int) -> list[dict[str, Any]]:
         command = [sys.executable, str(pathlib.Path(__file__).with_name("child.py")), str(model), device]
         environment = os.environ | failing.environment(call, result, at)
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert ran.returncode == 0, (call, at, ran.stdout, ran.stderr)
         return [json.loads(line) for line in ran.stdout.splitlines()]
 
@@ -89,7 +89,7 @@ def test_a_driver_that_refuses(
     def text(*options: str, at: int) -> subprocess.CompletedProcess[str]:
         command = [str(specdec), "generate", "-m", str(model), "-p", "the of", "-n", "8", "--temp", "0", *options]
         environment = os.environ | failing.environment("vkCreateDevice", REFUSED, at)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", timeout=600)
 
     on_cpu = text("-ngl", "0", at=0)
     left = text(at=1)
