@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <stdexcept>
 
 #include "base/format.h"
 #include "base/utf8.h"
 #include "ggml-backend.h"
+#include "ggml.h"
 #include "llama/device_modules.h"
 #include "llama/lost_devices.h"
 
@@ -45,6 +47,18 @@ std::string device_problems() {
   if (!lost.empty()) text += (text.empty() ? "" : "; ") + lost;
   if (text.empty() && modules.devices.empty()) text = "no device module is installed (docs/devices.md)";
   return text;
+}
+
+bool can_hold(const Device& device, std::uint64_t bytes) {
+  const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
+  ggml_tensor tensor{};
+  tensor.type = GGML_TYPE_F32;
+  tensor.op = GGML_OP_NONE;
+  std::fill(std::begin(tensor.ne), std::end(tensor.ne), 1);
+  tensor.ne[0] = elements;
+  tensor.nb[0] = sizeof(float);
+  std::fill(std::begin(tensor.nb) + 1, std::end(tensor.nb), bytes);
+  return ggml_backend_dev_supports_op(device.handle, &tensor);
 }
 
 std::string text(const Device& device) {

@@ -26,6 +26,9 @@ std::string device_problems();
 // first one. Only "none": none. Throws std::invalid_argument that lists the devices.
 std::vector<Device> choose_devices(const std::vector<std::string>& names);
 
+// Whether the driver admits a tensor of this size.
+bool can_hold(const Device& device, std::uint64_t bytes);
+
 // "Vulkan0: AMD Radeon RX 7800 XT (RADV NAVI32), 15.2 of 16.0 GiB free"
 std::string text(const Device& device);
 
