@@ -186,8 +186,8 @@ def vulkan_library(headers: pathlib.Path, folder: pathlib.Path, dlltool: pathlib
 
 
 def build(name: str, pythons: dict[str, str], emulator: str = "", vulkan: pathlib.Path | None = None) -> pathlib.Path:
-    """Compiles a platform's program and extension modules, with an emulator also the C++ tests, with Vulkan's headers
-    also the module for GPUs (Windows); returns the build's folder."""
+    """Compiles a platform's program and extension modules, with an emulator also the C++ tests, with the folder of
+    release/vulkan_sdk.sh also the module for GPUs (Windows); returns the build's folder."""
     platform = PLATFORMS[name]
     folder = ROOT / "build" / "wheels" / name
     toolchain = write_toolchain(platform, folder / "zig", zig_folder() / "zig")
@@ -380,7 +380,7 @@ def main() -> None:
         default=[],
         help="interpreters or folders of headers, instead of those found",
     )
-    parser.add_argument("--vulkan", metavar="HEADERS", type=pathlib.Path, help="also the module for GPUs (Windows)")
+    parser.add_argument("--vulkan", metavar="SDK", type=pathlib.Path, help="also the module for GPUs (Windows)")
     parser.add_argument("--emulator", default="", help="a command, for example qemu-aarch64: runs the C++ tests, too")
     parser.add_argument(
         "--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)"
