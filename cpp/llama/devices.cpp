@@ -58,7 +58,11 @@ bool can_hold(const Device& device, std::uint64_t bytes) {
   tensor.ne[0] = elements;
   tensor.nb[0] = sizeof(float);
   std::fill(std::begin(tensor.nb) + 1, std::end(tensor.nb), bytes);
-  return ggml_backend_dev_supports_op(device.handle, &tensor);
+  try {
+    return ggml_backend_dev_supports_op(device.handle, &tensor);
+  } catch (const std::runtime_error&) {  // a device that fails does so again when it is used, which names it
+    return true;
+  }
 }
 
 std::string text(const Device& device) {
