@@ -50,6 +50,8 @@ std::string device_problems() {
 }
 
 bool can_hold(const Device& device, std::uint64_t bytes) {
+  constexpr std::uint64_t least = 128 << 20;  // of maxStorageBufferRange; asking would make the device
+  if (bytes <= least) return true;
   const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
   ggml_tensor tensor{};
   tensor.type = GGML_TYPE_F32;
