@@ -18,7 +18,7 @@ import sys
 FOR_ALL = (".clang-tidy", "third_party/")  # what changes the result for every file,
 PATCHES = "third_party/llama.cpp/patches/"  # except these,
 MODULES = "third_party/llama.cpp/device_module/"  # and these
-PATCHED = re.compile(r"^\+\+\+ b/(?:.*/)?([^/\s]+\.h)$", re.MULTILINE)
+PATCHED = re.compile(r"^\+\+\+ b/(\S+\.h)$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 CLANG_TIDY = re.compile(r"^[-+]clang-tidy==", re.MULTILINE)
 
@@ -38,8 +38,8 @@ def base_of(root: pathlib.Path) -> str | None:
 
 
 def changed_since(root: pathlib.Path, base: str) -> set[str] | None:
-    """Paths that differ from `base`, also those not committed; None if that is not an ancestor or everything may
-    differ."""
+    """Paths that differ from `base`, also those not committed, and headers of llama.cpp that patches among them change;
+    None if that is not an ancestor or everything may differ."""
     if git(root, "merge-base", "--is-ancestor", base, "HEAD") is None:
         return None
     differing = git(root, "diff", "--name-only", base)
@@ -49,31 +49,31 @@ def changed_since(root: pathlib.Path, base: str) -> set[str] | None:
         return None
     changed = set((differing + "\n" + new).split())
     for_all = {path for path in changed if path.startswith(FOR_ALL) and not path.startswith((PATCHES, MODULES))}
-    return None if CLANG_TIDY.search(versions) or for_all else changed
+    return None if CLANG_TIDY.search(versions) or for_all else changed | patched_headers(root, base, changed)
 
 
 def patched_headers(root: pathlib.Path, base: str, changed: set[str]) -> set[str]:
-    """Names of the headers that patches among `changed` patch, or did at `base`."""
-    headers = set()
+    """The headers that patches among `changed` patch, or did at `base`, by every name that an #include may have for
+    them."""
+    headers: set[str] = set()
     for path in (path for path in changed if path.startswith(PATCHES)):
         now = (root / path).read_text(encoding="utf-8") if (root / path).exists() else ""
-        headers.update(PATCHED.findall(now + (git(root, "show", f"{base}:{path}") or "")))
+        for header in PATCHED.findall(now + (git(root, "show", f"{base}:{path}") or "")):
+            parts = header.split("/")
+            headers.update("/".join(parts[i:]) for i in range(len(parts)))
     return headers
 
 
-def with_includers(root: pathlib.Path, changed: set[str], headers: set[str]) -> set[str]:
-    """`changed`, and every file of cpp, tests and bench that includes one of them, directly or not, or a header of
-    llama.cpp's of one of these names."""
+def with_includers(root: pathlib.Path, changed: set[str]) -> set[str]:
+    """`changed`, and every file of cpp, tests and bench that includes one of them, directly or not."""
     folders = [root / name for name in ("cpp", "tests", "bench")]
     includers: dict[pathlib.Path, set[pathlib.Path]] = {}
-    from_patched = set()
     for path in (path for folder in folders for path in folder.rglob("*.*") if path.suffix in (".cpp", ".h")):
         for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
-            if name in headers:
-                from_patched.add(path)
-            for folder in (path.parent, *folders):  # as the compiler looks; more than one place does no harm
+            # As the compiler looks; llama.cpp's headers as if they were in root. More than one place does no harm.
+            for folder in (path.parent, *folders, root):
                 includers.setdefault((folder / name).resolve(), set()).add(path)
-    found = {(root / name).resolve() for name in changed} | {path.resolve() for path in from_patched}
+    found = {(root / name).resolve() for name in changed}
     waiting = list(found)
     while waiting:
         new = {path.resolve() for path in includers.get(waiting.pop(), ())} - found
@@ -88,8 +88,8 @@ def main() -> None:
     compiled = sorted({entry["file"] for entry in json.loads(database.read_text(encoding="utf-8"))})
     base = sys.argv[2] if len(sys.argv) > 2 else base_of(root)
     changed = changed_since(root, base) if base else None
-    if base is not None and changed is not None:
-        touched = with_includers(root, changed, patched_headers(root, base, changed))
+    if changed is not None:
+        touched = with_includers(root, changed)
         compiled = [file for file in compiled if pathlib.Path(file).resolve().relative_to(root).as_posix() in touched]
     note = "everything" if changed is None else f"what differs from {base}"
     print(f"clang-tidy: {len(compiled)} files ({note})", file=sys.stderr)

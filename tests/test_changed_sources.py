@@ -11,7 +11,7 @@ import pytest
 SCRIPT = pathlib.Path(__file__).parents[1] / ".ci" / "changed_sources.py"
 FILES = {
     "cpp/base/number.h": "int one();\n",
-    "cpp/base/number.cpp": '#include "base/number.h"\n',
+    "cpp/base/number.cpp": '#include "base/number.h"\n#include "jinja/lexer.h"\n',
     "cpp/engine/engine.h": '#include "base/number.h"\n',
     "cpp/engine/engine.cpp": '#include "engine/engine.h"\n#include "llama-model.h"\n',
     "tests/check.h": "\n",
@@ -93,6 +93,11 @@ def test_a_new_file(repository: Repository) -> None:
         ("third_party/llama.cpp/fetch.py", "\n", ALL),
         ("third_party/llama.cpp/device_module/CMakeLists.txt", "\n", set()),
         ("third_party/llama.cpp/patches/1.patch", "--- a/src/llama-model.h\n+++ b/src/llama-model.h\n", {"engine.cpp"}),
+        (
+            "third_party/llama.cpp/patches/1.patch",
+            "--- a/common/jinja/lexer.h\n+++ b/common/jinja/lexer.h\n",
+            {"number.cpp"},
+        ),
         ("third_party/llama.cpp/patches/1.patch", "--- a/src/llama-model.cpp\n+++ b/src/llama-model.cpp\n", set()),
     ],
 )

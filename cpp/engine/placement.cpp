@@ -212,24 +212,20 @@ Placement place(const std::vector<GgufFile>& parts, const LayerNeed& need, int w
   std::vector<std::uint64_t> usable = room;
   for (std::uint64_t& bytes : usable) bytes -= bytes / 20;
   const std::vector<float> shares = shares_of(room, split);
-  // A layer's cache is two tensors, which some drivers limit in size.
-  LayerNeed limited = need;
-  const auto can_hold_a_cache = [&](const Device& device) { return can_hold(device, need.cache / 2); };
-  if (!std::all_of(found.begin(), found.end(), can_hold_a_cache)) {
-    constexpr std::uint64_t known = std::uint64_t{1} << 50;  // above: a device that does not tell
-    limited.cache = std::min(*std::max_element(usable.begin(), usable.end()), known) + 1;  // only the output fits
-  }
-  const int most = layers_in(limited, shares, usable), asked = wanted < 0 ? all : std::min(wanted, all);
+  // A layer's cache is two tensors, which some drivers limit in size; the output, the last layer, has none.
+  const bool hold_caches =
+      std::all_of(found.begin(), found.end(), [&](const Device& device) { return can_hold(device, need.cache / 2); });
+  const int most = std::min(layers_in(need, shares, usable), hold_caches ? all : 1);
+  const int asked = wanted < 0 ? all : std::min(wanted, all);
   placement.num_layers = wanted == layers_that_fit ? most : asked;
   placement.division = divide(need, placement.num_layers, shares);
-  const std::vector<std::uint64_t> limited_bytes = divide(limited, placement.num_layers, shares).bytes;
   const auto& [layers_on, bytes_on] = placement.division;
   std::string each;
   std::uint64_t bytes = 0, free = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const int layers = layers_on[i];
     if (layers == 0) continue;
-    if (limited_bytes[i] > usable[i]) {
+    if (bytes_on[i] > usable[i] || (!hold_caches && placement.num_layers > 1)) {
       throw ModelError(
           parts.front().path + ": not enough memory on " + text_of(found[i]) + " for " + std::to_string(layers) +
           " layers: " + mebibytes(bytes_on[i]) + " needed (weights, caches, scratch), " + mebibytes(room[i]) + " free" +

@@ -23,8 +23,6 @@ path, device, tokens, rows = sys.argv[1:]
 cuts = [8], [1], [2, 5, 3]
 np.save(rows, [_core.evaluate(path, json.loads(tokens), cut, devices=[device], width=8, pads=False) for cut in cuts])
 """
-
-
 INTEL = 0x8086
 
 

@@ -5,6 +5,7 @@
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <mutex>
