@@ -15,7 +15,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo vulkan test test-real test-gpu lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
+.PHONY: all build program demo vulkan test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -82,7 +82,7 @@ test-real: build $(VENV)/.test
 # VULKAN_SUITE=sid: downloaded from this suite.
 VULKAN_SUITE ?=
 VULKAN := .cache/vulkan$(addprefix -,$(VULKAN_SUITE))
-$(VULKAN)/.ready: release/vulkan_sdk.sh
+$(VULKAN)/.ready: release/vulkan_sdk.sh release/newer_packages.sh
 	rm -rf $(@D)
 	release/vulkan_sdk.sh $(@D) $(VULKAN_SUITE) && touch $@
 vulkan_sdk := $(if $(shell which apt-get 2>/dev/null),$(VULKAN)/.ready)
@@ -97,6 +97,15 @@ test-gpu: vulkan $(VENV)/.test
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
+
+# Which shaders run on GPUs that are not there, with Mesa's drivers for them (tests/gpu/test_drivers.py).
+.cache/drivers/.ready: tests/gpu/unpack_drivers.sh release/newer_packages.sh
+	rm -rf $(@D)
+	tests/gpu/unpack_drivers.sh $(@D) && touch $@
+test-drivers: vulkan $(VENV)/.test .cache/drivers/.ready
+	@cmake --build $(BUILD) --target vulkan_layers
+	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) SPECDEC_TEST_DRIVERS=$(CURDIR)/.cache/drivers \
+	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) tests/gpu/test_drivers.py
 
 lint: $(VENV)/.test
 	ruff check . && ruff format --check .

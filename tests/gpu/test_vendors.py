@@ -29,10 +29,11 @@ INTEL = 0x8086
 def test_rows_as_for_a_vendor(
     device: str, specdec: pathlib.Path, built: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
-    """The control is that products of integers, which only the posing device has, give other bits."""
+    """The control is that products of integers, which only the posing device has, give other bits. The model also has
+    products with a matrix for each head."""
     if "llvmpipe" not in listed_devices(specdec)[1]:
         pytest.skip("only a software device can pose as any other")
-    model = make("llama", seed=1, shape=Shape(width=256, ffn=256, heads=4, head=64))
+    model = make("deepseek2", seed=1, shape=Shape(width=256, ffn=256, heads=4, head=64))
     path = model.write(tmp_path / "tiny.gguf", GgmlType["Q8_0"])
     posing = {**layer_environment(built("gpu/posing_vulkan.so"), tmp_path), "POSE_VENDOR": hex(INTEL)}
 
