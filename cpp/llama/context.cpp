@@ -128,7 +128,8 @@ Context::Setup Context::whole_model_setup(const Model& model, const Options& opt
 Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
                  const Setup& setup)
     : model_(std::move(model)),
-      threads_(std::move(threads)),
+      // more would only poll for work, which takes time of every pass and power from the device
+      threads_(model_->is_all_elsewhere() ? std::make_shared<ThreadPool>(1) : std::move(threads)),
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
       batch_(std::make_unique<Batch>(std::max(options.batch_size, options.width))),

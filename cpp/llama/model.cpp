@@ -274,6 +274,8 @@ int Model::num_local_layers() const {
   return offload_.num_layers < 0 ? 0 : std::clamp(layers + 1 - offload_.num_layers, 0, layers);
 }
 
+bool Model::is_all_elsewhere() const { return num_local_layers() == 0 && offload_.overrides.empty(); }
+
 std::string Model::chat_template(bool for_tools) const {
   const char* text = llama_model_chat_template(get(), for_tools ? "tool_use" : nullptr);
   return text == nullptr ? "" : text;
