@@ -15,7 +15,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo vulkan test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
+.PHONY: all build program demo vulkan vulkan_layers test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -89,11 +89,12 @@ vulkan_sdk := $(if $(shell which apt-get 2>/dev/null),$(VULKAN)/.ready)
 vulkan: $(BUILD)/build.ninja $(vulkan_sdk)
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_VULKAN=ON $(if $(vulkan_sdk),-DSPECDEC_VULKAN_SDK=$(CURDIR)/$(VULKAN))
 	@cmake --build $(BUILD)
+vulkan_layers: vulkan  # for tests
+	@cmake --build $(BUILD) --target $@
 
 # The tests on a device: the first GPU, or Mesa's software device (apt install mesa-vulkan-drivers) where there is none; DEVICE=Vulkan1: that one.
 # All processes, and later runs, share the shaders that Mesa compiled.
-test-gpu: vulkan $(VENV)/.test
-	@cmake --build $(BUILD) --target vulkan_layers
+test-gpu: vulkan_layers $(VENV)/.test
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
@@ -102,8 +103,7 @@ test-gpu: vulkan $(VENV)/.test
 .cache/drivers/.ready: tests/gpu/unpack_drivers.sh release/newer_packages.sh
 	rm -rf $(@D)
 	tests/gpu/unpack_drivers.sh $(@D) && touch $@
-test-drivers: vulkan $(VENV)/.test .cache/drivers/.ready
-	@cmake --build $(BUILD) --target vulkan_layers
+test-drivers: vulkan_layers $(VENV)/.test .cache/drivers/.ready
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) SPECDEC_TEST_DRIVERS=$(CURDIR)/.cache/drivers \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) tests/gpu/test_drivers.py
 

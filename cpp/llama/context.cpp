@@ -100,10 +100,10 @@ std::uint64_t num_cells(const Context::Options& options) {
 
 void ThreadPool::Free::operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
 
-ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
+ThreadPool::ThreadPool(int num_threads, bool polls) : size_(num_threads) {
   start_backend();
   ggml_threadpool_params params = ggml_threadpool_params_default(num_threads);
-  params.poll = 1;  // poll for about 2 ms, then sleep; the default's 100 ms would take a core from other generators
+  params.poll = polls ? 1 : 0;  // 1: about 2 ms; the default's 100 ms would take a core from other generators
   const std::string problem =
       "cannot start " + std::to_string(num_threads) + " threads: the system has a limit; ask for fewer";
   try {
@@ -128,8 +128,8 @@ Context::Setup Context::whole_model_setup(const Model& model, const Options& opt
 Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
                  const Setup& setup)
     : model_(std::move(model)),
-      // more would only poll for work, which takes time of every pass and power from the device
-      threads_(model_->is_all_elsewhere() ? std::make_shared<ThreadPool>(1) : std::move(threads)),
+      // the CPU waits for the device most of the time; polling would take power from it
+      threads_(model_->is_all_elsewhere() ? std::make_shared<ThreadPool>(threads->size(), false) : std::move(threads)),
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
       batch_(std::make_unique<Batch>(std::max(options.batch_size, options.width))),

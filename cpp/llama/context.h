@@ -27,7 +27,8 @@ namespace specdec {
 // Worker threads, kept between passes; may be shared by several contexts.
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);
+  // polls: idle threads look for work for a while before they sleep.
+  explicit ThreadPool(int num_threads, bool polls = true);
   int size() const { return size_; }
   ggml_threadpool* get() const { return pool_.get(); }
 

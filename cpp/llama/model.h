@@ -48,7 +48,7 @@ class Model {
   std::uint64_t num_parameters() const;
   // Whether layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
   bool is_on_device() const { return offload_.is_used(); }
-  bool is_all_elsewhere() const;      // on devices or RPC servers: the CPU only looks up embeddings
+  bool is_all_elsewhere() const;      // on devices or RPC servers, except the embedding and what devices cannot do
   std::string device_names() const;   // "Vulkan0, Vulkan1"
   std::string device_remedy() const;  // the end of an error's sentence; empty if no layer runs on a device
   const std::vector<ggml_backend_device*>& devices() const { return offload_.devices; }

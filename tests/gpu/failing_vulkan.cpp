@@ -76,8 +76,8 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const Vk
 }  // namespace
 
 PFN_vkVoidFunction intercepted(const char* wanted) {
-  if (std::strcmp(wanted, "vkCreateInstance") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_instance);
-  if (std::strcmp(wanted, "vkCreateDevice") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_device);
+  if (const auto ours = layer::if_named(wanted, "vkCreateInstance", &create_instance)) return ours;
+  if (const auto ours = layer::if_named(wanted, "vkCreateDevice", &create_device)) return ours;
 #define CALL(name, needs_device)                                                                      \
   static constexpr char text_##name[] = "vk" #name;                                                   \
   if (std::strcmp(wanted, text_##name) == 0) {                                                        \

@@ -13,6 +13,4 @@ VKAPI_ATTR VkResult VKAPI_CALL wait_for_state(VkDevice device, VkFence fence) {
 
 }  // namespace
 
-PFN_vkVoidFunction intercepted(const char* name) {
-  return std::strcmp(name, "vkGetFenceStatus") == 0 ? reinterpret_cast<PFN_vkVoidFunction>(&wait_for_state) : nullptr;
-}
+PFN_vkVoidFunction intercepted(const char* name) { return layer::if_named(name, "vkGetFenceStatus", &wait_for_state); }

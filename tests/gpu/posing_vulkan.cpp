@@ -34,9 +34,6 @@ VKAPI_ATTR void VKAPI_CALL get_properties2(VkPhysicalDevice device, VkPhysicalDe
 }  // namespace
 
 PFN_vkVoidFunction intercepted(const char* name) {
-  if (std::strcmp(name, "vkGetPhysicalDeviceProperties") == 0)
-    return reinterpret_cast<PFN_vkVoidFunction>(&get_properties);
-  if (std::strcmp(name, "vkGetPhysicalDeviceProperties2") == 0)
-    return reinterpret_cast<PFN_vkVoidFunction>(&get_properties2);
-  return nullptr;
+  if (const auto ours = layer::if_named(name, "vkGetPhysicalDeviceProperties", &get_properties)) return ours;
+  return layer::if_named(name, "vkGetPhysicalDeviceProperties2", &get_properties2);
 }

@@ -69,16 +69,11 @@ VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer buffer, std::uint32_t x, std
   file << shader.name << ' ' << shader.constants << ' ' << x << ',' << y << ',' << z << std::endl;
 }
 
-template <typename Function>
-PFN_vkVoidFunction if_named(const char* name, const char* wanted, Function ours) {
-  return std::strcmp(name, wanted) == 0 ? reinterpret_cast<PFN_vkVoidFunction>(ours) : nullptr;
-}
-
 }  // namespace
 
 PFN_vkVoidFunction intercepted(const char* name) {
-  if (const auto ours = if_named(name, "vkCreateComputePipelines", &create_pipelines)) return ours;
-  if (const auto ours = if_named(name, "vkSetDebugUtilsObjectNameEXT", &set_name)) return ours;
-  if (const auto ours = if_named(name, "vkCmdBindPipeline", &bind)) return ours;
-  return if_named(name, "vkCmdDispatch", &dispatch);
+  if (const auto ours = layer::if_named(name, "vkCreateComputePipelines", &create_pipelines)) return ours;
+  if (const auto ours = layer::if_named(name, "vkSetDebugUtilsObjectNameEXT", &set_name)) return ours;
+  if (const auto ours = layer::if_named(name, "vkCmdBindPipeline", &bind)) return ours;
+  return layer::if_named(name, "vkCmdDispatch", &dispatch);
 }

@@ -33,6 +33,11 @@ void* table_of(Handle handle) {
   return *reinterpret_cast<void**>(handle);
 }
 
+template <typename Function>
+PFN_vkVoidFunction if_named(const char* name, const char* wanted, Function ours) {
+  return std::strcmp(name, wanted) == 0 ? reinterpret_cast<PFN_vkVoidFunction>(ours) : nullptr;
+}
+
 // What the next layer or the driver has for a device, queue or command buffer.
 template <typename Function, typename Handle>
 Function next(Handle handle, const char* name) {
@@ -86,9 +91,9 @@ VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL of_device(VkDevice device, const char* 
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL of_instance(VkInstance of, const char* name) {
   if (const PFN_vkVoidFunction ours = intercepted(name)) return ours;
-  if (std::strcmp(name, "vkCreateInstance") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_instance);
-  if (std::strcmp(name, "vkCreateDevice") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&create_device);
-  if (std::strcmp(name, "vkGetDeviceProcAddr") == 0) return reinterpret_cast<PFN_vkVoidFunction>(&of_device);
+  if (const auto ours = if_named(name, "vkCreateInstance", &create_instance)) return ours;
+  if (const auto ours = if_named(name, "vkCreateDevice", &create_device)) return ours;
+  if (const auto ours = if_named(name, "vkGetDeviceProcAddr", &of_device)) return ours;
   return instance_function == nullptr ? nullptr : instance_function(of, name);
 }
 
