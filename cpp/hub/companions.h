@@ -19,16 +19,15 @@ std::vector<HubName> companions_of(const std::string& target_path);
 
 // Whether a draft model or drafting head fits a target, and what it would gain (hub/draft_gain.h).
 struct CompanionFit {
-  std::string vocabulary_problem;                // where the vocabularies differ; empty if the common tokens are the
-                                                 // same
+  std::string vocabulary_problem;                // where they differ; empty if the common tokens are the same
   double draft_bytes = 0.0, target_bytes = 0.0;  // read by a pass
   double cost() const { return draft_bytes / target_bytes; }
   double gain(double acceptance) const;
   // Why the file cannot draft for the target or is not worth using: another vocabulary, or passes too expensive to gain
   // anything. Empty if it is.
   std::string objection() const;
-  std::string prediction()
-      const;  // "a pass of it takes about 0.23 of the target's, which would give 1.85 times plain decoding"
+  // "a pass of it takes about 0.23 of the target's, which would give 1.85 times plain decoding"
+  std::string prediction() const;
 };
 CompanionFit companion_fit(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target);
 
