@@ -50,8 +50,8 @@ class RequestHandle {
   std::exception_ptr error() const;  // what ended it early, Cancelled after cancel(); null: nothing (so far)
   Stats stats() const;               // so far
   PromptProgress prompt_progress() const;
-  std::string drafting()
-      const;  // at the end: whether drafts were used, and if not, why (drafting_report.h); empty before
+  // at the end: whether drafts were used, and if not, why (drafting_report.h); empty before
+  std::string drafting() const;
   // Available for Request::score_prompt, from the first piece on, or from the end of a request without pieces;
   // otherwise null.
   std::shared_ptr<const Score> prompt_score() const;
