@@ -225,7 +225,10 @@ struct HttpServer::Implementation {
   HttpOptions options;
   std::function<void(const std::string&)> on_failure;
   std::set<std::string> public_paths;
-  static inline thread_local std::shared_ptr<RequestRecord> record;  // of the request that this thread serves
+  // Of the request that this thread serves.
+  static inline thread_local std::shared_ptr<RequestRecord> record;
+  // The library's own check would wait for bytes if poll() failed.
+  static inline thread_local std::function<bool()> is_client_gone;
   std::unique_ptr<Workers> workers, quick_workers;
   std::unique_ptr<WaitingRoom> room;
   RoomServer server;
@@ -304,6 +307,7 @@ struct HttpServer::Implementation {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     record = std::make_shared<RequestRecord>();
     record->unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+    is_client_gone = [socket = stream.socket()] { return !ArrivedStream::is_connected(socket); };
     const bool goes_on = server.serve(stream);
     record->seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (options.log && is_worth_logging(*record)) options.log(*record);
@@ -344,8 +348,7 @@ struct HttpServer::Implementation {
               httplib::Response& response) const {
     HttpReply reply;
     try {
-      HttpRequest arrived{request.method, request.path, std::move(body), {request.is_connection_closed, record}, {},
-                          nullptr};
+      HttpRequest arrived{request.method, request.path, std::move(body), {is_client_gone, record}, {}, nullptr};
       for (const auto& [name, value] : request.params) arrived.query.emplace(name, value);
       reply = handler(arrived);
     } catch (...) {

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.failing_calls import FailingCalls, chosen
-from tests.server.running import DidNotStart, Server, serving
+from tests.server.running import PATIENCE, DidNotStart, Server, serving
 
 FAULTS = {
     "accept4": (errno.ECONNABORTED, errno.EMFILE, errno.EINTR),
@@ -24,12 +24,15 @@ FAULTS = {
 }
 BODY = {"prompt": "def f(", "max_tokens": 4, "seed": 1}
 REQUESTS = 6
+LONGEST = 15.0  # seconds until a client of a request that fails notices; the server's patience with slow clients is 20
 
 
-def text(server: Server, stream: bool, **more: object) -> str | None:
+def text(server: Server, stream: bool, longest: float = PATIENCE, **more: object) -> str | None:
     """None: the request has failed in a way that its client notices."""
     try:
-        reply = server.post("/v1/completions", BODY | {"stream": stream} | more)
+        reply = server.post("/v1/completions", BODY | {"stream": stream} | more, timeout=longest)
+    except TimeoutError:
+        raise
     except (OSError, http.client.HTTPException):  # the connection ended
         return None
     if reply.status != 200:
@@ -45,7 +48,7 @@ def test_any_call_fails(call: str, specdec: pathlib.Path, failing_calls: Failing
         texts: list[str | None] = []
         try:
             with serving(specdec, **failing_calls.environment(call, error, at)) as server:
-                texts += [text(server, stream=number % 2 == 0) for number in range(REQUESTS)]
+                texts += [text(server, number % 2 == 0, LONGEST) for number in range(REQUESTS)]
                 code, message = server.stop()
         except DidNotStart as ended:
             code, message = ended.code, ended.stderr
