@@ -49,13 +49,18 @@ def test_a_module_for_macos(tmp_path: pathlib.Path) -> None:
 
 
 def test_files_for_windows(tmp_path: pathlib.Path) -> None:
-    program = linked(tmp_path, "x86_64-windows-gnu", PROGRAM)
+    no_start_files = ["-nostdlib", "-Wl,-e,start"]  # zig would first compile mingw-w64's C library, in minutes
+    start = "void exit(int); int __stdcall GetLastError(void); void start(void) { exit(GetLastError()); }"
+    libraries = ["-lkernel32", "-lapi-ms-win-crt-runtime-l1-1-0"]
+    program = linked(tmp_path, "x86_64-windows-gnu", start, *no_start_files, *libraries)
     assert list(binaries.pe_problems(program)) == []
     assert list(binaries.mach_o_problems(program, (11, 0))) == ["is no Mach-O file for arm64"]
-    module = linked(tmp_path, "x86_64-windows-gnu", MODULE, "-shared")
+    library = [*no_start_files, "-shared"]
+    start = "int __stdcall start(void* module, unsigned reason, void* reserved) { return 1; }"
+    module = linked(tmp_path, "x86_64-windows-gnu", MODULE + start, *library)
     assert list(binaries.pe_problems(module, "python311.dll", "PyInit__core")) == []
     window = "int __stdcall MessageBoxA(void*, void*, void*, unsigned); int f(void) { return MessageBoxA(0, 0, 0, 0); }"
-    module = linked(tmp_path, "x86_64-windows-gnu", window, "-shared", "-luser32")
+    module = linked(tmp_path, "x86_64-windows-gnu", window + start, *library, "-luser32")
     assert list(binaries.pe_problems(module, "python311.dll", "PyInit__core")) == [
         "needs USER32.dll",
         "does not export PyInit__core",
