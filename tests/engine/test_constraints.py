@@ -45,12 +45,12 @@ PROMPT = "def person():\n    return "
 
 @pytest.fixture(scope="module")
 def gen() -> sd.Generator:
-    return sd.Generator(max_sequences=4)
+    return sd.Generator(max_sequences=4, n_threads=1)
 
 
 @pytest.fixture(scope="module")
 def copier(target_path: pathlib.Path) -> sd.Generator:
-    return sd.Generator(target_path, draft="suffix")
+    return sd.Generator(target_path, draft="suffix", n_threads=1)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -20,7 +20,7 @@ def pair(target_path: pathlib.Path, draft_path: pathlib.Path) -> tuple[str, str]
 
 @pytest.mark.parametrize("num_draft_tokens", [4, "auto"])
 def test_both_sources_propose(pair: tuple[str, str], num_draft_tokens: int) -> None:
-    completion = sd.Generator(*pair, num_draft_tokens=num_draft_tokens).generate(
+    completion = sd.Generator(*pair, num_draft_tokens=num_draft_tokens, n_threads=1).generate(
         REPEATED, max_tokens=120, temperature=0
     )
     sources = [piece.draft_source for piece in completion.pieces]
@@ -37,7 +37,7 @@ def test_the_text_does_not_depend_on_the_sources(pair: tuple[str, str]) -> None:
     target, draft = pair
     for options in ({"temperature": 0.0}, {"temperature": 0.8, "seed": 5}):
         texts = {
-            sd.Generator(target, source).generate(REPEATED, max_tokens=80, **options).text  # type: ignore[arg-type]
+            sd.Generator(target, source, n_threads=1).generate(REPEATED, max_tokens=80, **options).text  # type: ignore[arg-type]
             for source in (None, draft, [draft], [draft, "suffix"], "suffix", ["suffix"], "ngram")
         }
         assert len(texts) == 1
@@ -61,8 +61,8 @@ def test_sources_are_given_as_a_list(pair: tuple[str, str]) -> None:
 
 def test_many_sequences_use_both(pair: tuple[str, str]) -> None:
     prompts = [REPEATED, PROMPT, REPEATED + "    self", "import os\n"]
-    alone = [sd.Generator(*pair).generate(prompt, max_tokens=48, temperature=0).text for prompt in prompts]
-    with sd.Generator(*pair, max_sequences=4) as gen:
+    alone = [sd.Generator(*pair, n_threads=1).generate(prompt, max_tokens=48, temperature=0).text for prompt in prompts]
+    with sd.Generator(*pair, max_sequences=4, n_threads=1) as gen:
         together = gen.generate_many(prompts, max_tokens=48, temperature=0, num_draft_tokens=4)
     assert [completion.text for completion in together] == alone
     assert together[0].stats.accepted_copies > 0

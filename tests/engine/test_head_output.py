@@ -84,11 +84,11 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def generator(pair: Pair, weights: str = "4-bit", **options: int) -> sd.Generator:
     target, head = pair
-    return sd.Generator(target, head, draft_weights=weights, suffix=False, n_threads=2, n_ctx=128, **options)
+    return sd.Generator(target, head, draft_weights=weights, suffix=False, n_threads=1, n_ctx=128, **options)
 
 
 def plain(pair: Pair) -> sd.Generator:
-    return sd.Generator(pair[0], num_draft_tokens=0, n_threads=2, n_ctx=128)
+    return sd.Generator(pair[0], num_draft_tokens=0, n_threads=1, n_ctx=128)
 
 
 def test_the_text_is_that_of_plain_decoding(pair: Pair) -> None:

@@ -14,7 +14,7 @@ MAX_TOKENS = 48
 
 @pytest.fixture(scope="module")
 def gen() -> sd.Generator:
-    return sd.Generator()
+    return sd.Generator(n_threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_greedy_with_a_draft_is_plain_greedy(
 
 @pytest.mark.parametrize("draft", ["ngram", "suffix"])
 def test_greedy_copying_is_plain_greedy(draft: str, library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
-    gen = sd.Generator(draft=draft, num_draft_tokens=7)
+    gen = sd.Generator(draft=draft, num_draft_tokens=7, n_threads=1)
     accepted = 0
     for prompt, expected in zip(library_prompts, plain_greedy, strict=True):
         completion = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0)
@@ -46,7 +46,7 @@ def test_greedy_copying_is_plain_greedy(draft: str, library_prompts: list[str], 
 
 
 def test_suffix_decoding_knows_earlier_outputs(library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
-    gen = sd.Generator(draft="suffix", num_draft_tokens=7)
+    gen = sd.Generator(draft="suffix", num_draft_tokens=7, n_threads=1)
     rates = []
     for _ in range(2):
         completions = [gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0) for prompt in library_prompts]
@@ -57,7 +57,7 @@ def test_suffix_decoding_knows_earlier_outputs(library_prompts: list[str], plain
 
 def test_a_prompt_longer_than_one_batch(library_prompts: list[str]) -> None:
     prompt = "\n".join(library_prompts)
-    small, large = sd.Generator(n_batch=64), sd.Generator()
+    small, large = sd.Generator(n_batch=64, n_threads=1), sd.Generator(n_threads=1)
     tokens = large.tokenize(prompt)[:440]
     assert len(tokens) == 440
     expected = large.generate(tokens, max_tokens=60, temperature=0, num_draft_tokens=0).tokens
@@ -66,7 +66,7 @@ def test_a_prompt_longer_than_one_batch(library_prompts: list[str]) -> None:
 
 
 def test_greedy_does_not_depend_on_threads(library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
-    gen = sd.Generator(n_threads=1)
+    gen = sd.Generator(n_threads=2)
     for prompt, expected in list(zip(library_prompts, plain_greedy, strict=True))[:8]:
         assert gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0).tokens == expected
 
@@ -138,7 +138,7 @@ def test_control_the_drafts_own_law_is_told_apart(
 
 def test_with_keys_and_values_in_8_bits(library_prompts: list[str]) -> None:
     """Drafts are rejected and rolled back in such a cache, too."""
-    gen, f16 = sd.Generator(kv_type="q8_0", suffix=False), sd.Generator()
+    gen, f16 = sd.Generator(kv_type="q8_0", suffix=False, n_threads=1), sd.Generator(n_threads=1)
     for prompt in library_prompts[:3]:
         expected = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=0)
         drafted = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=7)

@@ -50,12 +50,12 @@ def mxfp6_target(
 
 @pytest.fixture(scope="module")
 def alone(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
-    return sd.Generator(mxfp6_target, draft_path, n_threads=2)
+    return sd.Generator(mxfp6_target, draft_path, n_threads=1)
 
 
 @pytest.fixture(scope="module")
 def many(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
-    return sd.Generator(mxfp6_target, draft_path, n_threads=2, max_sequences=4)
+    return sd.Generator(mxfp6_target, draft_path, n_threads=1, max_sequences=4)
 
 
 def requests(options: sd.StreamOptions, prompts: list[str] = PROMPTS) -> list[sd.Request]:
@@ -121,8 +121,8 @@ def test_texts_really_share_passes(many: sd.Generator) -> None:
 def test_more_drafts_than_a_pass_has_room_for(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> None:
     """8 requests of 20 drafts each do not fit into 64 rows: they take turns, and K is not shortened."""
     options: sd.StreamOptions = {"temperature": 0.9, "num_draft_tokens": 20}
-    small = sd.Generator(mxfp6_target, draft_path, n_threads=2, n_batch=64, max_sequences=8)
-    one = sd.Generator(mxfp6_target, draft_path, n_threads=2)
+    small = sd.Generator(mxfp6_target, draft_path, n_threads=1, n_batch=64, max_sequences=8)
+    one = sd.Generator(mxfp6_target, draft_path, n_threads=1)
     expected = [one.generate(**request) for request in requests(options, PROMPTS[:8])]
     assert all(map(is_same, expected, small.generate_many(requests(options, PROMPTS[:8]))))
 
@@ -225,14 +225,14 @@ def test_a_shared_prefix_is_read_once(
 ) -> None:
     prefix = "\n".join(library_prompts[:3])
     prompts = [prefix + ending for ending in ("\ndef a(", "\nclass B", "\nimport c", "\nfor d in", "\nwhile e:")]
-    many = sd.Generator(mxfp6_target, draft_path, n_threads=2, max_sequences=4)
+    many = sd.Generator(mxfp6_target, draft_path, n_threads=1, max_sequences=4)
     completions = many.generate_many(prompts, max_tokens=30, seed=1, num_draft_tokens=3)
     length = len(many.tokenize(prefix))
     assert length > 100
     assert completions[0].stats.prompt_cached_tokens < 5
     assert all(c.stats.prompt_cached_tokens >= length - 3 for c in completions[1:])
     for prompt, completion in zip(prompts, completions, strict=True):
-        fresh = sd.Generator(mxfp6_target, draft_path, n_threads=2)
+        fresh = sd.Generator(mxfp6_target, draft_path, n_threads=1)
         assert is_same(fresh.generate(prompt, max_tokens=30, seed=completion.seed, num_draft_tokens=3), completion)
 
 
@@ -368,7 +368,7 @@ def test_memory_is_checked_before_it_is_taken() -> None:
 @threads.none_left()
 def test_no_thread_is_left_behind() -> None:
     for _ in range(3):
-        gen = sd.Generator(max_sequences=2, n_threads=2)
+        gen = sd.Generator(max_sequences=2, n_threads=1)
         gen.generate_many(PROMPTS[:3], max_tokens=4)
         del gen
 

@@ -23,7 +23,7 @@ PROMPT = (
 
 
 def generator(target: pathlib.Path, draft: object = None, **options: Any) -> sd.Generator:
-    return sd.Generator(target, draft, n_ctx=512, num_draft_tokens=3, **options)  # type: ignore[arg-type]
+    return sd.Generator(target, draft, n_ctx=512, num_draft_tokens=3, n_threads=1, **options)  # type: ignore[arg-type]
 
 
 def run(

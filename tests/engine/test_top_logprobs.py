@@ -23,7 +23,7 @@ def test_they_are_those_of_a_forward_pass_in_numpy(tmp_path: pathlib.Path) -> No
     path = tmp_path / "llama.gguf"
     model.write(path, GgmlType.F32)
     prompt = random_tokens(model, 20)
-    with sd.Generator(path, n_threads=2) as gen:
+    with sd.Generator(path, n_threads=1) as gen:
         completion = gen.generate(prompt, max_tokens=40, seed=2, temperature=1.5, top_k=3, top_logprobs=20)
     rows = numpy_logits(model, prompt + completion.tokens, exact)
     rows -= rows.max(-1, keepdims=True)
@@ -41,7 +41,7 @@ def test_they_are_those_of_a_forward_pass_in_numpy(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize("drafting", ["sampled", "argmax"])
 def test_they_have_the_same_bits_with_drafts(target_path: pathlib.Path, verification: str, drafting: str) -> None:
     modes = {"verification": cast(Verification, verification), "drafting": cast(Drafting, drafting)}
-    with sd.Generator(n_threads=2) as gen, sd.Generator(target_path, n_threads=2) as plain:
+    with sd.Generator(n_threads=1) as gen, sd.Generator(target_path, n_threads=2) as plain:
         for seed in range(3):
             drafted = gen.generate(PROMPT, max_tokens=40, seed=seed, num_draft_tokens=4, top_logprobs=5, **modes)
             assert drafted.stats.accepted > 0
@@ -54,7 +54,7 @@ def test_they_have_the_same_bits_with_drafts(target_path: pathlib.Path, verifica
 
 
 def test_they_do_not_change_the_output() -> None:
-    with sd.Generator(n_threads=2) as gen:
+    with sd.Generator(n_threads=1) as gen:
         without = gen.generate(PROMPT, max_tokens=40, seed=7)
         pieces = gen.generate(PROMPT, max_tokens=40, seed=7, top_logprobs=20).pieces
     assert all(piece.top_logprobs == () for piece in without.pieces)
@@ -64,7 +64,7 @@ def test_they_do_not_change_the_output() -> None:
 
 
 def test_requests_beside_each_other_have_their_own() -> None:
-    with sd.Generator(n_threads=2, max_sequences=3) as gen:
+    with sd.Generator(n_threads=1, max_sequences=3) as gen:
         alone = [gen.generate(PROMPT, max_tokens=20, seed=i, top_logprobs=i).pieces for i in range(6)]
         handles = [gen.submit(PROMPT, max_tokens=20, seed=i, top_logprobs=i) for i in range(6)]
         for i, handle in enumerate(handles):
@@ -76,7 +76,7 @@ def test_requests_beside_each_other_have_their_own() -> None:
 
 
 def test_after_a_stop_string() -> None:
-    with sd.Generator(n_threads=2) as gen:
+    with sd.Generator(n_threads=1) as gen:
         text = gen.generate(PROMPT, max_tokens=60, temperature=0).text
         stopped = gen.generate(
             PROMPT, max_tokens=60, temperature=0, stop=text[20:26], num_draft_tokens=7, top_logprobs=2

@@ -86,16 +86,24 @@ def sums(found: list[Dispatch], width: int) -> collections.Counter[tuple[str, tu
     return counted
 
 
-def groups_of_attention(found: list[Dispatch]) -> list[int]:
-    """One for each part of the cells, and, if heads share keys, for each token."""
-    return [dispatch.groups[0] for dispatch in found if dispatch.name.startswith("flash_attn")]
+def is_attention_divided_alike(single: list[Dispatch], found: list[Dispatch], width: int) -> bool:
+    """Whether the cells are in as many parts: a group is for one of them and a tile of the tokens, or, where heads that
+    share keys are computed together, one token."""
+    shaders, of_single = (
+        [dispatch for dispatch in run if dispatch.name.startswith("flash_attn")] for run in (found, single)
+    )
+    parts = [one.groups[0] for one in of_single]
+    tiles = [-(-width // shader.constants[1]) for shader in shaders]
+    return [shader.groups[0] for shader in shaders] in (
+        [width * count for count in parts],
+        [count * tile for count, tile in zip(parts, tiles, strict=False)],
+    )
 
 
 def in_one_order(single: list[Dispatch], found: list[Dispatch], width: int) -> bool:
     """Whether a pass of this width adds as one over a single token does."""
-    groups, of_single = groups_of_attention(found), groups_of_attention(single)
     expected = collections.Counter({shader: width * runs for shader, runs in sums(single, 1).items()})
-    return sums(found, width) == expected and groups in (of_single, [width * of_one for of_one in of_single])
+    return sums(found, width) == expected and is_attention_divided_alike(single, found, width)
 
 
 @pytest.fixture(scope="session")
