@@ -70,7 +70,7 @@ PYTEST_JOBS ?= 2
 test: $(BUILD)/build.ninja $(VENV)/.test $(VENV)/.ray
 	@cmake --build $(BUILD) --target all test_programs
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
-	$(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile
+	$(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 # Downloads 1.6 GB the first time (bench/common/real_models.py); REAL_MODELS names another folder for them.
 REAL_MODELS ?= $(CURDIR)/.cache/real-models
@@ -99,11 +99,14 @@ test-gpu: vulkan_layers $(VENV)/.test
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
 
-# Which shaders run on GPUs that are not there, with Mesa's drivers for them (tests/gpu/test_drivers.py).
+# Which shaders run on GPUs that are not there, with Mesa's drivers for them (tests/gpu/test_drivers.py). INTEL=1: also on Intel's, for which
+# a library is built first (tests/gpu/build_intel_shim.sh names the packages that this needs).
 .cache/drivers/.ready: tests/gpu/unpack_drivers.sh release/newer_packages.sh
 	rm -rf $(@D)
 	tests/gpu/unpack_drivers.sh $(@D) && touch $@
-test-drivers: vulkan_layers $(VENV)/.test .cache/drivers/.ready
+.cache/drivers/.intel: tests/gpu/build_intel_shim.sh .cache/drivers/.ready
+	tests/gpu/build_intel_shim.sh $(@D) && touch $@
+test-drivers: vulkan_layers $(VENV)/.test .cache/drivers/$(if $(INTEL),.intel,.ready)
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) SPECDEC_TEST_DRIVERS=$(CURDIR)/.cache/drivers \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) tests/gpu/test_drivers.py
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# release/newer_packages.sh [--needs] FOLDER SUITE PACKAGE...: unpacks packages of a newer suite of the system's distribution into FOLDER,
-# with --needs also those that they need. SUITE may be empty: Debian 13 (trixie), Ubuntu 26.04 (resolute). Nothing is installed, and the
-# system's own lists of packages are not changed.
+# release/newer_packages.sh [--needs|--source] FOLDER SUITE PACKAGE...: unpacks packages of a newer suite of the system's distribution into
+# FOLDER, with --needs also those that they need, with --source their source before the distribution's patches. SUITE may be empty: Debian
+# 13 (trixie), Ubuntu 26.04 (resolute). Nothing is installed, and the system's own lists of packages are not changed.
 set -eu
-needs=no
-if [ "$1" = --needs ]; then needs=yes; shift; fi
+mode=packages
+case $1 in --*) mode=$1; shift ;; esac
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 suite=$2
@@ -23,13 +23,20 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/archives/partial"
 : > "$work/installed"
-echo "deb [signed-by=/usr/share/keyrings/$keyring] $mirror $suite $components" > "$work/sources.list"
+type=deb
+test "$mode" != --source || type=deb-src
+echo "$type [signed-by=/usr/share/keyrings/$keyring] $mirror $suite $components" > "$work/sources.list"
 apt() {
   apt-get -qq -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null \
     -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/installed" -o Dir::Cache="$work" -o Debug::NoLocking=true "$@"
 }
 apt update
-if [ $needs = yes ]; then set -- $(apt --simulate --no-install-recommends install "$@" | sed -n 's/^Inst \([^ ]*\) .*/\1/p'); fi
+if [ "$mode" = --needs ]; then set -- $(apt --simulate --no-install-recommends install "$@" | sed -n 's/^Inst \([^ ]*\) .*/\1/p'); fi
 cd "$work/archives"
+if [ "$mode" = --source ]; then
+  apt --download-only source "$@"
+  for archive in *.orig.tar.[gx]z; do tar -xf "$archive" -C "$folder" --strip-components 1; done
+  exit
+fi
 apt download "$@"
 for package in *.deb; do dpkg -x "$package" "$folder"; done
