@@ -95,12 +95,13 @@ def test_weights_that_were_read_need_no_file(specdec: pathlib.Path, pair: tuple[
 
 
 def test_python_keeps_its_own_handlers(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
-    """The signal belongs to the host: nothing is installed, and faulthandler shows the call."""
+    """The signal belongs to the host: nothing is installed, and faulthandler shows the call. With one thread: a second
+    one's signal would end the process while it writes."""
     script = f"""
 import faulthandler, os
 import specdec_native as sd
 faulthandler.enable()
-gen = sd.Generator({str(pair[0])!r}, draft=None, n_ctx=256)
+gen = sd.Generator({str(pair[0])!r}, draft=None, n_ctx=256, n_threads=1)
 for i, piece in enumerate(gen.stream("def", max_tokens=200)):
     if i == 3:
         os.truncate({str(pair[0])!r}, 0)
