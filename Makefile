@@ -65,7 +65,8 @@ $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
 	  echo "no ray for this Python or platform: its test is skipped"
 	touch $@
 
-# Most tests wait for a program of one or two threads.
+# Most tests wait for a program of one or two threads. xdist's own order would run the files with the fewest tests last, and those are the
+# longest ones.
 PYTEST_JOBS ?= 2
 test: $(BUILD)/build.ninja $(VENV)/.test $(VENV)/.ray
 	@cmake --build $(BUILD) --target all test_programs
@@ -104,7 +105,7 @@ test-gpu: vulkan_layers $(VENV)/.test
 .cache/drivers/.ready: tests/gpu/unpack_drivers.sh release/newer_packages.sh
 	rm -rf $(@D)
 	tests/gpu/unpack_drivers.sh $(@D) && touch $@
-.cache/drivers/.intel: tests/gpu/build_intel_shim.sh .cache/drivers/.ready
+.cache/drivers/.intel: tests/gpu/build_intel_shim.sh requirements/mesa.txt .cache/drivers/.ready
 	tests/gpu/build_intel_shim.sh $(@D) && touch $@
 test-drivers: vulkan_layers $(VENV)/.test .cache/drivers/$(if $(INTEL),.intel,.ready)
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) SPECDEC_TEST_DRIVERS=$(CURDIR)/.cache/drivers \

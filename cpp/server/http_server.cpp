@@ -225,10 +225,7 @@ struct HttpServer::Implementation {
   HttpOptions options;
   std::function<void(const std::string&)> on_failure;
   std::set<std::string> public_paths;
-  // Of the request that this thread serves.
-  static inline thread_local std::shared_ptr<RequestRecord> record;
-  // The library's own check would wait for bytes if poll() failed.
-  static inline thread_local std::function<bool()> is_client_gone;
+  static inline thread_local Client client;  // of the request that this thread serves
   std::unique_ptr<Workers> workers, quick_workers;
   std::unique_ptr<WaitingRoom> room;
   RoomServer server;
@@ -247,9 +244,9 @@ struct HttpServer::Implementation {
                                            : httplib::Server::HandlerResponse::Unhandled;
     });
     server.set_logger([](const httplib::Request& request, const httplib::Response& response) {
-      record->method = request.method;
-      record->path = request.path;
-      record->status = response.status;
+      client.record->method = request.method;
+      client.record->path = request.path;
+      client.record->status = response.status;
     });
     server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return httplib::Server::HandlerResponse::Unhandled;
@@ -305,12 +302,14 @@ struct HttpServer::Implementation {
   bool serve_one(ArrivedStream& stream) {
     const auto begin = Clock::now();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    record = std::make_shared<RequestRecord>();
-    record->unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-    is_client_gone = [socket = stream.socket()] { return !ArrivedStream::is_connected(socket); };
+    // The library's own check would wait for bytes if poll() failed.
+    client.is_gone = [socket = stream.socket()] { return !ArrivedStream::is_connected(socket); };
+    client.record = std::make_shared<RequestRecord>();
+    RequestRecord& record = *client.record;
+    record.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
     const bool goes_on = server.serve(stream);
-    record->seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (options.log && is_worth_logging(*record)) options.log(*record);
+    record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (options.log && is_worth_logging(record)) options.log(record);
     return goes_on;
   }
 
@@ -348,7 +347,7 @@ struct HttpServer::Implementation {
               httplib::Response& response) const {
     HttpReply reply;
     try {
-      HttpRequest arrived{request.method, request.path, std::move(body), {is_client_gone, record}, {}, nullptr};
+      HttpRequest arrived{request.method, request.path, std::move(body), client, {}, nullptr};
       for (const auto& [name, value] : request.params) arrived.query.emplace(name, value);
       reply = handler(arrived);
     } catch (...) {

@@ -368,7 +368,7 @@ def test_memory_is_checked_before_it_is_taken() -> None:
 @threads.none_left()
 def test_no_thread_is_left_behind() -> None:
     for _ in range(3):
-        gen = sd.Generator(max_sequences=2, n_threads=1)
+        gen = sd.Generator(max_sequences=2, n_threads=2)
         gen.generate_many(PROMPTS[:3], max_tokens=4)
         del gen
 

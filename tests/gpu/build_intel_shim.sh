@@ -1,15 +1,15 @@
 #!/bin/sh
 # tests/gpu/build_intel_shim.sh FOLDER [SUITE]: adds to the FOLDER of unpack_drivers.sh the library that answers Mesa's driver for Intel's
 # GPUs as the kernel does, which Debian has as source only. Needs its packages bison, flex, pkg-config, libdrm-dev, libexpat1-dev and
-# zlib1g-dev; takes three minutes.
+# zlib1g-dev, and ninja; takes three minutes.
 set -eu
 folder=$(cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$(dirname "$0")/../../release/newer_packages.sh" --source "$work/mesa" "${2:-}" mesa
+project=$(dirname "$0")/../..
+"$project/release/newer_packages.sh" --source "$work/mesa" "${2:-}" mesa
 python3 -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-  meson==1.12.1 ninja==1.13.2 mako==1.4.3 packaging==26.4 pyyaml==6.0.4
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$project/requirements/mesa.txt"
 export PATH="$work/venv/bin:$PATH"
 cd "$work/mesa"
 build() {

@@ -56,11 +56,11 @@ def test_files_for_windows(tmp_path: pathlib.Path) -> None:
     assert list(binaries.pe_problems(program)) == []
     assert list(binaries.mach_o_problems(program, (11, 0))) == ["is no Mach-O file for arm64"]
     library = [*no_start_files, "-shared"]
-    start = "int __stdcall start(void* module, unsigned reason, void* reserved) { return 1; }"
-    module = linked(tmp_path, "x86_64-windows-gnu", MODULE + start, *library)
+    load = "int __stdcall start(void* module, unsigned reason, void* reserved) { return 1; }"
+    module = linked(tmp_path, "x86_64-windows-gnu", MODULE + load, *library)
     assert list(binaries.pe_problems(module, "python311.dll", "PyInit__core")) == []
     window = "int __stdcall MessageBoxA(void*, void*, void*, unsigned); int f(void) { return MessageBoxA(0, 0, 0, 0); }"
-    module = linked(tmp_path, "x86_64-windows-gnu", window + start, *library, "-luser32")
+    module = linked(tmp_path, "x86_64-windows-gnu", window + load, *library, "-luser32")
     assert list(binaries.pe_problems(module, "python311.dll", "PyInit__core")) == [
         "needs USER32.dll",
         "does not export PyInit__core",

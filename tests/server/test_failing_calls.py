@@ -31,7 +31,7 @@ def text(server: Server, stream: bool, longest: float = PATIENCE, **more: object
     """None: the request has failed in a way that its client notices."""
     try:
         reply = server.post("/v1/completions", BODY | {"stream": stream} | more, timeout=longest)
-    except TimeoutError:
+    except TimeoutError:  # an OSError, too
         raise
     except (OSError, http.client.HTTPException):  # the connection ended
         return None
