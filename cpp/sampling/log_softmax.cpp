@@ -11,8 +11,8 @@
 namespace specdec::sampling {
 
 LogSoftmax log_softmax(const float* logits, int size) {
-  const float max = row_loops().maximum(logits, size);
-  return {logits, size, static_cast<double>(max), std::log(row_loops().rough_mass(logits, size, max))};
+  const RoughMass mass = row_loops().rough_mass(logits, size);
+  return {logits, size, static_cast<double>(mass.max), std::log(mass.total)};
 }
 
 LogSoftmax exact_log_softmax(const float* logits, int size) {

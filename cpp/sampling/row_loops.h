@@ -15,6 +15,11 @@ constexpr int logits_per_block = 64;
 // How many lanes maxima folds at a time.
 constexpr int maxima_lanes = 16;
 
+struct Weights {
+  double total;
+  bool all_positive;
+};
+
 template <class Logit>
 struct LogitLoops {
   // The start of the first whole block, at begin + n * logits_per_block, that has a logit above the floor (or NaN). If
@@ -22,11 +27,19 @@ struct LogitLoops {
   std::int32_t (*next_block_above)(const Logit* logits, std::int32_t begin, int size, Logit floor) noexcept;
 
   // out[count]: each is the maximum of `depth` logits that lie maxima_lanes apart. count is a multiple of maxima_lanes.
-  // NaN is skipped.
-  void (*maxima)(const Logit* logits, int depth, double* out, std::size_t count) noexcept;
+  // NaN is skipped. Returns whether no logit is NaN or +inf.
+  bool (*maxima)(const Logit* logits, int depth, double* out, std::size_t count) noexcept;
 
   // Sum of exp(logit - max_logit).
   double (*mass)(const Logit* logits, int size, double max_logit) noexcept;
+
+  // out[size]: exp((logit - max_logit) / temperature), 0 if the exponent is below -708.
+  Weights (*weights)(const Logit* logits, int size, double max_logit, double temperature, double* out) noexcept;
+};
+
+struct RoughMass {
+  float max;
+  double total;  // of exp(logit - max), whose terms are floats
 };
 
 struct RowLoops {
@@ -40,9 +53,7 @@ struct RowLoops {
   double (*exponentials)(double* weights, std::size_t count) noexcept;
   void (*divide)(double* weights, std::size_t count, double total) noexcept;
 
-  // The largest logit (size > 0); and the sum of exp(logit - max), whose terms are floats.
-  float (*maximum)(const float* logits, int size) noexcept;
-  double (*rough_mass)(const float* logits, int size, float max) noexcept;
+  RoughMass (*rough_mass)(const float* logits, int size) noexcept;
 };
 
 extern const RowLoops row_loops_scalar;

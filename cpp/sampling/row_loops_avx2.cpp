@@ -9,6 +9,6 @@ namespace {
 
 }  // namespace
 
-extern const RowLoops row_loops_avx2 = {"avx2", cpu::avx2, f32, f64, exponentials, divide, maximum, rough_mass};
+extern const RowLoops row_loops_avx2 = {"avx2", cpu::avx2, f32, f64, exponentials, divide, rough_mass};
 
 }  // namespace specdec::sampling

@@ -9,7 +9,7 @@ namespace {
 
 }  // namespace
 
-extern const RowLoops row_loops_avx512 = {"avx512",  cpu::avx2 | cpu::avx512f, f32, f64, exponentials, divide, maximum,
+extern const RowLoops row_loops_avx512 = {"avx512",  cpu::avx2 | cpu::avx512f, f32, f64, exponentials, divide,
                                           rough_mass};
 
 }  // namespace specdec::sampling

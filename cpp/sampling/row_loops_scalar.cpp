@@ -9,6 +9,6 @@ namespace {
 
 }  // namespace
 
-extern const RowLoops row_loops_scalar = {"scalar", 0, f32, f64, exponentials, divide, maximum, rough_mass};
+extern const RowLoops row_loops_scalar = {"scalar", 0, f32, f64, exponentials, divide, rough_mass};
 
 }  // namespace specdec::sampling

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <stdexcept>
+#include <numeric>
 #include <string>
 
 #include "base/index.h"
@@ -15,38 +15,6 @@ namespace specdec::sampling {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-[[noreturn]] void throw_bad_logit(double logit, Token token) {
-  throw std::invalid_argument(std::string("logits contain ") + (std::isnan(logit) ? "NaN" : "+inf") + " (first at id " +
-                              std::to_string(token) + ")");
-}
-
-[[noreturn]] void throw_nothing_finite(int size) {
-  throw NoTokenLeft("no finite logit among " + std::to_string(size) + ": no token has a probability above zero");
-}
-
-template <class Logit>
-Logit round_down(double x) {
-  const auto rounded = static_cast<Logit>(x);
-  return static_cast<double>(rounded) <= x ? rounded : std::nextafter(rounded, -std::numeric_limits<Logit>::infinity());
-}
-
-// Calls visit(logit, token) for every logit above floor, in ascending token order; visit returns the new floor.
-// NaN and +inf are never at or below a floor, so the same comparison finds them.
-template <class Logit, class Visit>
-void visit_above_floor(const Logit* logits, int size, double floor, Visit visit) {
-  const LogitLoops<Logit>& loops = logit_loops<Logit>();
-  for (Token begin = 0; begin < size; begin += logits_per_block) {
-    // No logit lies between the floor and the next float below it.
-    begin = loops.next_block_above(logits, begin, size, round_down<Logit>(floor));
-    for (Token token = begin; token < std::min(begin + logits_per_block, size); ++token) {
-      const double logit = logits[token];
-      if (logit <= floor) continue;
-      if (!(logit < infinity)) throw_bad_logit(logit, token);
-      floor = visit(logit, token);
-    }
-  }
-}
 
 constexpr double smallest_exponent = -708.0;  // exp() of anything lower is not a normal double
 
@@ -130,21 +98,10 @@ void Transforms::apply_row(const Logit* logits, int size, const Token* history, 
 }
 
 template <class Logit>
-Token argmax_of(const Logit* logits, int size) {
-  Token best = -1;
-  visit_above_floor(logits, size, -infinity, [&](double logit, Token token) {
-    best = token;
-    return logit;
-  });
-  if (best < 0) throw_nothing_finite(size);
-  return best;
-}
-
-template <class Logit>
 Token Transforms::argmax_row(const Logit* logits, int size, const Token* history, int history_size,
                              const TokenMask* mask) {
-  if (mask == nullptr && !adjusts_logits(history_size)) return argmax_of(logits, size);
-  return argmax_of(adjusted(logits, size, history, history_size, mask), size);
+  if (mask == nullptr && !adjusts_logits(history_size)) return FoldedRow(logits, size, maxima_).argmax();
+  return FoldedRow(adjusted(logits, size, history, history_size, mask), size, maxima_).argmax();
 }
 
 // Logit bias, bans, mask, penalties and DRY.
@@ -211,16 +168,16 @@ bool Transforms::precedes(const Candidate& a, const Candidate& b) noexcept {
 
 template <class Logit>
 void Transforms::transform(const Logit* logits, int size, Distribution& out, bool excludes_top) {
-  double max_logit = 0.0, total = 0.0;  // total: only for top-p
+  const FoldedRow<Logit> row(logits, size, maxima_);
+  auto max_logit = static_cast<double>(logits[row.argmax()]);
+  double total = 0.0;  // only for top-p
   if (params_.top_k > 0 && params_.top_k < size) {
-    keep_top_k(logits, size, idx(params_.top_k));
-    max_logit = std::min_element(candidates_.begin(), candidates_.end(), precedes)->logit;
+    keep_top_k(row, idx(params_.top_k));
     if (params_.top_p < 1.0) total = mass(0, candidates_.size(), max_logit);
   } else {
-    max_logit = static_cast<double>(logits[argmax_of(logits, size)]);
     if (params_.top_p >= 1.0 && params_.min_p <= 0.0 && !excludes_top) return softmax_all(logits, size, max_logit, out);
     if (params_.top_p < 1.0) total = logit_loops<Logit>().mass(logits, size, max_logit);
-    keep_likely(logits, size, max_logit, total);
+    keep_likely(row, size, max_logit, total);
   }
   if (params_.top_p < 1.0) keep_top_p(max_logit, total);
   keep_min_p(max_logit);
@@ -232,7 +189,7 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out, boo
 // row of n tokens, those of weight below (1 - top_p) / n have less than 1 - top_p of the mass together, so top-p's
 // prefix ends before them. Often the tokens of weight above 1e-3 already reach top_p: that bound is tried first.
 template <class Logit>
-void Transforms::keep_likely(const Logit* logits, int size, double max_logit, double total) {
+void Transforms::keep_likely(const FoldedRow<Logit>& row, int size, double max_logit, double total) {
   const double surely_enough = params_.top_p < 1.0 ? (1.0 - params_.top_p) / size : 0.0;
   const double clear_of_rounding = 1e-9 * (1.0 + std::abs(max_logit));
   for (const double perhaps_enough : {1e-3, 0.0}) {
@@ -240,7 +197,7 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
     if (perhaps_enough > 0.0 && params_.top_p >= 1.0 && params_.min_p < perhaps_enough) continue;
     const double floor = weight > 0.0 ? max_logit + std::log(weight) - clear_of_rounding : -infinity;
     candidates_.clear();
-    visit_above_floor(logits, size, floor, [&](double logit, Token token) {
+    row.visit_above(floor, [&](double logit, Token token) {
       candidates_.push_back({logit, token});
       return floor;
     });
@@ -248,26 +205,14 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
   }
 }
 
-// The k-th highest of the maxima of disjoint parts is a lower bound of the k-th best logit. Only logits that reach it
-// are gathered.
 template <class Logit>
-void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
-  const std::size_t num_parts = std::max<std::size_t>(64, 4 * k);  // more parts give a tighter bound
-  const int depth = static_cast<int>(idx(size) / num_parts);
-  double floor = -infinity;
-  if (depth > 1) {
-    part_maxima_.resize(idx((size / (maxima_lanes * depth)) * maxima_lanes));
-    logit_loops<Logit>().maxima(logits, depth, part_maxima_.data(), part_maxima_.size());
-    const auto kth = part_maxima_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-    std::nth_element(part_maxima_.begin(), kth, part_maxima_.end(), std::greater<double>());
-    floor = std::nextafter(*kth, -infinity);  // keeps ties: truncate_to_best resolves them
-  }
+void Transforms::keep_top_k(const FoldedRow<Logit>& row, std::size_t k) {
+  const double floor = row.floor_of_best(k, part_maxima_);
   candidates_.clear();
-  visit_above_floor(logits, size, floor, [&](double logit, Token token) {
+  row.visit_above(floor, [&](double logit, Token token) {
     candidates_.push_back({logit, token});
     return floor;
   });
-  if (candidates_.empty()) throw_nothing_finite(size);
   if (candidates_.size() > k) truncate_to_best(k);
 }
 
@@ -350,18 +295,21 @@ void Transforms::softmax(double max_logit, Distribution& out) {
 // The same for a whole row.
 template <class Logit>
 void Transforms::softmax_all(const Logit* logits, int size, double max_logit, Distribution& out) {
-  out.tokens.resize(idx(size));
   out.probs.resize(idx(size));
-  std::size_t count = 0;
-  for (Token token = 0; token < size; ++token) {  // entries left out are overwritten by the next
-    const double exponent = (static_cast<double>(logits[token]) - max_logit) / params_.temperature;
-    out.tokens[count] = token;
-    out.probs[count] = exponent;
-    count += exponent >= smallest_exponent ? 1 : 0;
+  const Weights weights = logit_loops<Logit>().weights(logits, size, max_logit, params_.temperature, out.probs.data());
+  out.tokens.resize(idx(size));
+  std::iota(out.tokens.begin(), out.tokens.end(), 0);
+  if (!weights.all_positive) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < idx(size); ++i) {  // entries left out are overwritten by the next
+      out.tokens[count] = static_cast<Token>(i);
+      out.probs[count] = out.probs[i];
+      count += out.probs[i] > 0.0 ? 1 : 0;
+    }
+    out.tokens.resize(count);
+    out.probs.resize(count);
   }
-  out.tokens.resize(count);
-  out.probs.resize(count);
-  normalised_exponentials(out.probs);
+  row_loops().divide(out.probs.data(), out.probs.size(), weights.total);
 }
 
 }  // namespace specdec::sampling

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <limits>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "base/argument.h"
 #include "sampling/distribution.h"
 #include "sampling/dry.h"
+#include "sampling/folded_row.h"
 #include "sampling/token_mask.h"
 #include "sampling/token_rules.h"
 
@@ -51,11 +51,6 @@ struct SamplingParams {
   bool greedy() const noexcept { return temperature < 1e-5; }
   bool uses_xtc() const noexcept { return xtc_probability > 0.0 && xtc_threshold <= 0.5 && !greedy(); }
   void validate() const;  // throws WrongValue
-};
-
-// A row in which no token has a probability above zero.
-class NoTokenLeft : public std::invalid_argument {
-  using std::invalid_argument::invalid_argument;
 };
 
 // Turns rows of logits into distributions:
@@ -109,9 +104,9 @@ class Transforms {
   template <class Logit>
   void transform(const Logit* logits, int size, Distribution& out, bool excludes_top);
   template <class Logit>
-  void keep_top_k(const Logit* logits, int size, std::size_t k);
+  void keep_top_k(const FoldedRow<Logit>& row, std::size_t k);
   template <class Logit>
-  void keep_likely(const Logit* logits, int size, double max_logit, double total);
+  void keep_likely(const FoldedRow<Logit>& row, int size, double max_logit, double total);
   void truncate_to_best(std::size_t count);
   double mass(std::size_t first, std::size_t last, double max_logit) const noexcept;
   void keep_top_p(double max_logit, double total);
@@ -127,7 +122,8 @@ class Transforms {
   TokenMask allowed_;  // rules_.allowed
   Dry dry_;
   std::vector<Candidate> candidates_;  // tokens that the transforms so far have kept, in any order
-  std::vector<double> part_maxima_;    // maxima of disjoint parts of the row, for top-k
+  std::vector<double> maxima_;         // of the folded row
+  std::vector<double> part_maxima_;    // of larger parts of it, for top-k
   std::vector<double> adjusted_;       // [size] the row after bias, bans, mask, penalties and DRY
   std::vector<int> counts_;            // [size] occurrences in the penalty window; all zero between calls
 };

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel_test.h"
@@ -43,9 +44,25 @@ void check_logit_loops(const LogitLoops<Logit>& loops, const LogitLoops<Logit>& 
     for (const int depth : {1, 2, 7}) {
       const auto count = static_cast<std::size_t>(size / (maxima_lanes * depth) * maxima_lanes);
       std::vector<double> maxima(count, 1.0), expected_maxima(count, 2.0);
-      loops.maxima(row.data(), depth, maxima.data(), count);
-      expected.maxima(row.data(), depth, expected_maxima.data(), count);
+      CHECK(loops.maxima(row.data(), depth, maxima.data(), count));
+      CHECK(expected.maxima(row.data(), depth, expected_maxima.data(), count));
       CHECK(maxima == expected_maxima);
+      for (const Logit bad : {std::numeric_limits<Logit>::quiet_NaN(), std::numeric_limits<Logit>::infinity()}) {
+        for (std::size_t i = 0; i < count * static_cast<std::size_t>(depth); i += 7) {
+          const Logit good = std::exchange(row[i], bad);
+          CHECK(!loops.maxima(row.data(), depth, maxima.data(), count));
+          row[i] = good;
+        }
+      }
+    }
+    for (const double temperature : {0.01, 0.8}) {
+      std::vector<double> weights(row.size(), 1.0), expected_weights(row.size(), 2.0);
+      const Weights sum = loops.weights(row.data(), size, static_cast<double>(max), temperature, weights.data());
+      const Weights expected_sum =
+          expected.weights(row.data(), size, static_cast<double>(max), temperature, expected_weights.data());
+      CHECK(same_bits(sum.total, expected_sum.total) && sum.all_positive == expected_sum.all_positive);
+      CHECK(std::memcmp(weights.data(), expected_weights.data(), weights.size() * sizeof(double)) == 0);
+      CHECK(sum.all_positive == (*std::min_element(weights.begin(), weights.end()) > 0.0));
     }
     for (const bool has_nan : {false, true}) {
       if (has_nan) row[static_cast<std::size_t>(size / 2)] = std::numeric_limits<Logit>::quiet_NaN();
@@ -90,9 +107,10 @@ TEST(probabilities_have_equal_bits) {
 TEST(log_softmax_has_equal_bits) {
   for (const int size : sizes) {
     const std::vector<float> row = random_row<float>(size, 8);
-    const float max = tested().maximum(row.data(), size);
-    CHECK(max == *std::max_element(row.begin(), row.end()));
-    CHECK(same_bits(tested().rough_mass(row.data(), size, max), row_loops_scalar.rough_mass(row.data(), size, max)));
+    const RoughMass mass = tested().rough_mass(row.data(), size),
+                    expected = row_loops_scalar.rough_mass(row.data(), size);
+    CHECK(mass.max == *std::max_element(row.begin(), row.end()));
+    CHECK(same_bits(mass.max, expected.max) && same_bits(mass.total, expected.total));
   }
 }
 
