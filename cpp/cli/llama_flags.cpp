@@ -78,8 +78,9 @@ constexpr Flags table[] = {
     {"-kvo --kv-offload --op-offload", "caches are where their layers are", everywhere},
     {"-fit --fit -fitt --fit-target -fitc --fit-ctx", "-ngl auto offloads as many layers as fit"},
     {"-dev --device --list-devices -devd --device-draft --spec-draft-device -ngld --gpu-layers-draft "
-     "--n-gpu-layers-draft --spec-draft-ngl -ts --tensor-split -ot --override-tensor -cmoe --cpu-moe -ncmoe "
-     "--n-cpu-moe",
+     "--n-gpu-layers-draft --spec-draft-ngl -ts --tensor-split -ot --override-tensor -otd --override-tensor-draft "
+     "--spec-draft-override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe -cmoed --cpu-moe-draft --spec-draft-cpu-moe "
+     "-ncmoed --n-cpu-moe-draft --spec-draft-n-cpu-moe --spec-draft-ncmoe",
      "the commands that generate have this option"},
     {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
     {"--swa-full", "caches of sliding windows are always full", everywhere},

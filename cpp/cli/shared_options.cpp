@@ -109,8 +109,12 @@ Group model_group(GeneratorOptions& options) {
        "draft model from the hub; the same as -md hf:...",
        [&options](const std::string& name) { options.draft = DraftModel{hub_name(name).text()}; }}};
   group.options.push_back(
-      {{"-cmoe", "--cpu-moe"}, "", "keep the experts of all layers on the CPU", [&options](const std::string&) {
-         options.n_cpu_moe = 100000;
+      {{"-cmoe", "--cpu-moe"}, "", "keep the experts of all of the target's layers on the CPU", [&options](auto&) {
+         options.n_cpu_moe = all_experts;
+       }});
+  group.options.push_back(
+      {{"-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe"}, "", "the same for the draft model", [&options](auto&) {
+         options.n_cpu_moe_draft = all_experts;
        }});
   group.options.push_back(
       {{"--list-devices"}, "", "list the GPUs that --device can name, and exit", [](const std::string&) {

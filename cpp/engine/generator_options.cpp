@@ -217,11 +217,18 @@ const Table<GeneratorOptions>& generator_options() {
                                                         "(default: as --device)"}}),
       generator_row<&GeneratorOptions::n_cpu_moe>(
           {"n_cpu_moe",
-           Whole{whole_numbers(0, 100000)},
+           Whole{whole_numbers(0, all_experts)},
            {"Models",
             {"-ncmoe", "--n-cpu-moe"},
             "N",
-            "keep the experts of the first N layers on the CPU, even if the layers are offloaded"}}),
+            "keep the experts of the target's first N layers on the CPU, even if the layers are offloaded"}}),
+      generator_row<&GeneratorOptions::n_cpu_moe_draft>(
+          {"n_cpu_moe_draft",
+           Whole{whole_numbers(0, all_experts)},
+           {"Models",
+            {"-ncmoed", "--n-cpu-moe-draft", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"},
+            "N",
+            "the same for the draft model"}}),
       generator_row<&GeneratorOptions::tensor_split>(
           {"tensor_split",
            String{},
@@ -235,7 +242,14 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-ot", "--override-tensor"},
             "PATTERN=DEVICE,...",
-            "place tensors whose names match a regular expression on this device, or on the CPU"}}),
+            "place the target's tensors whose names match a regular expression on this device, or on the CPU"}}),
+      generator_row<&GeneratorOptions::override_tensor_draft>(
+          {"override_tensor_draft",
+           Addresses{},
+           {"Models",
+            {"-otd", "--override-tensor-draft", "--spec-draft-override-tensor"},
+            "PATTERN=DEVICE,...",
+            "the same for the draft model"}}),
       generator_row<&GeneratorOptions::exact>(
           {"exact",
            Flag{},

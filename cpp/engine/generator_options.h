@@ -17,6 +17,8 @@ constexpr int default_context = 4096;       // tokens, unless the target was tra
 constexpr int default_draft_window = 1024;  // tokens; bench/long_text has the costs of others
 constexpr int default_tile_cache_mib = 32768;
 
+constexpr int all_experts = 100000;  // as n_cpu_moe: more layers than any model has
+
 struct GeneratorOptions {
   std::string target;  // GGUF path
   DraftSource draft;
@@ -30,12 +32,14 @@ struct GeneratorOptions {
   // How many of the last layers run on these servers and on devices of this machine, or all_layers, or layers_that_fit;
   // none: all with rpc_servers, those that fit with devices, otherwise 0.
   std::optional<int> n_gpu_layers;
-  std::vector<std::string> devices;          // names (llama/devices.h); empty: those found; "none": none
-  std::optional<int> n_gpu_layers_draft;     // the same for a draft model or head; none: as for the target
-  std::vector<std::string> devices_draft;    // empty: those of the target
-  int n_cpu_moe = 0;                         // experts of the first layers stay on the CPU
-  std::string tensor_split;                  // "3,1": shares of the layers for each device; empty: by free memory
-  std::vector<std::string> override_tensor;  // PATTERN=DEVICE, or =CPU (llama/offload.h)
+  std::vector<std::string> devices;                // names (llama/devices.h); empty: those found; "none": none
+  std::optional<int> n_gpu_layers_draft;           // the same for a draft model or head; none: as for the target
+  std::vector<std::string> devices_draft;          // empty: those of the target
+  int n_cpu_moe = 0;                               // experts of the target's first layers stay on the CPU
+  int n_cpu_moe_draft = 0;                         // the same for a draft model or head
+  std::string tensor_split;                        // "3,1": shares of the layers for each device; empty: by free memory
+  std::vector<std::string> override_tensor;        // PATTERN=DEVICE, or =CPU (llama/offload.h), of the target
+  std::vector<std::string> override_tensor_draft;  // of a draft model or head
   bool exact = true;       // on devices: shapes of passes that depend on the text only (llama/pass_shape.h)
   bool use_mmap = true;    // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;      // copies stock weights of mapped files into tiles (llama/weight_tiles.h)

@@ -106,23 +106,22 @@ void LoadedModels::open_tile_cache() {
 }
 
 LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts,
-                                                   int wanted, const std::vector<std::string>& devices, int context,
-                                                   int most_rows) {
+                                                   const WantedPlace& wanted, int context, int most_rows) {
   const auto cells = static_cast<std::uint64_t>(context) * static_cast<std::uint64_t>(options_.max_sequences);
   const int rows = options_.exact ? exact_width : most_rows;
   Placement placed;
   LayerNeed need;
   try {
     model.offload.split = split_of(options_);
-    if (wanted == 0) return {};
+    if (wanted.num_layers == 0) return {};
     const bool is_local = model.rpc_servers.empty();  // else the split counts the servers' devices, too
-    model.offload.overrides = overrides_of(options_);
+    model.offload.overrides = overrides_of(wanted);
     // We compute what a block drafter adds to its rows (llama/block_rows.h).
     if (model.is_head)
       model.offload.overrides.insert(model.offload.overrides.begin(), {"^(markov_|conf|d2t)", nullptr});
     need = layer_need(parts, model.offload, cells, parse_kv_type(options_.kv_type), options_.n_batch, rows);
-    placed =
-        place(parts, need, wanted, devices, is_local ? model.offload.split : std::vector<float>(), bytes_on_devices_);
+    placed = place(parts, need, wanted.num_layers, wanted.devices,
+                   is_local ? model.offload.split : std::vector<float>(), bytes_on_devices_);
     if (is_local) model.offload.split = placed.shares;
   } catch (const std::invalid_argument& unknown) {
     throw Error(unknown.what());
@@ -139,8 +138,11 @@ LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const 
     result.key += ", " + std::to_string(layers) + " layers on " + device.name + " " + device.description;
     result.devices += (result.devices.empty() ? "" : " and ") + device.name;
   }
-  if (!placed.devices.empty()) result.key += options_.exact ? ", exact" : ", not exact";
   note(placed.note);
+  if (placed.devices.empty()) return result;
+  if (wanted.n_cpu_moe > 0) result.key += ", experts of " + std::to_string(wanted.n_cpu_moe) + " layers on the CPU";
+  for (const std::string& text : wanted.override_tensor) result.key += ", " + text;
+  result.key += options_.exact ? ", exact" : ", not exact";
   return result;
 }
 
@@ -171,8 +173,9 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
   if (options_.rpc_servers.empty() || names_devices) {
     std::string why;
     if (!options_.n_gpu_layers) default_layers_ = default_layers(why);
-    target_place_ = place_on_devices(model, parts, options_.n_gpu_layers.value_or(default_layers_), options_.devices,
-                                     context, max_rows);
+    const WantedPlace wanted{options_.n_gpu_layers.value_or(default_layers_), options_.devices, options_.n_cpu_moe,
+                             options_.override_tensor};
+    target_place_ = place_on_devices(model, parts, wanted, context, max_rows);
     target_place_.text += (why.empty() || target_place_.text.empty() ? "" : "; ") + why;
   } else {
     const int wanted = options_.n_gpu_layers.value_or(all_layers);
@@ -297,8 +300,9 @@ void LoadedModels::load_draft_model() {
   const int as_target =
       !is_local ? 0 : options_.n_gpu_layers.value_or(devices.empty() ? default_layers_ : layers_that_fit);
   const int context = is_head ? n_ctx() : std::min(n_ctx(), default_draft_window);
-  draft_place_ = place_on_devices(model, resolved_.parts, options_.n_gpu_layers_draft.value_or(as_target), devices,
-                                  context, options_.max_sequences);
+  const WantedPlace wanted{options_.n_gpu_layers_draft.value_or(as_target), devices, options_.n_cpu_moe_draft,
+                           options_.override_tensor_draft};
+  draft_place_ = place_on_devices(model, resolved_.parts, wanted, context, options_.max_sequences);
   draft_model_ = std::make_shared<Model>(resolved_.parts, model);
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", vocabulary()})) {

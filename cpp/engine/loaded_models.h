@@ -78,8 +78,8 @@ class LoadedModels {
   void open_tile_cache();
   int default_layers(std::string& why);
   void load_target(const std::vector<GgufFile>& parts, int context);
-  Place place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
-                         const std::vector<std::string>& devices, int context, int most_rows);
+  Place place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, const WantedPlace& wanted,
+                         int context, int most_rows);
   int width_of(const Model& model) const;
   void make_contexts(const std::vector<GgufFile>& target, int context_length);
   void make_target_context(int context_length);

@@ -164,14 +164,14 @@ DefaultPlace default_place(int num_threads, bool exact) {
   return at->second;
 }
 
-std::vector<Offload::Override> overrides_of(const GeneratorOptions& options) {
+std::vector<Offload::Override> overrides_of(const WantedPlace& wanted) {
   std::vector<Offload::Override> overrides;
-  for (const std::string& text : options.override_tensor) {
+  for (const std::string& text : wanted.override_tensor) {
     const auto [pattern, place] = parse_override(text);
     const bool is_cpu = place == "CPU" || place == "cpu";
     overrides.push_back({pattern, is_cpu ? nullptr : choose_devices({place}).front().handle});
   }
-  for (const Offload::Override& experts : experts_on_the_cpu(options.n_cpu_moe)) overrides.push_back(experts);
+  for (const Offload::Override& experts : experts_on_the_cpu(wanted.n_cpu_moe)) overrides.push_back(experts);
   return overrides;
 }
 

@@ -52,8 +52,16 @@ struct DefaultPlace {
 DefaultPlace default_place(int num_threads, bool exact);
 DefaultPlace default_place(const std::string& device, double device_seconds, double cpu_seconds);
 
+// What was asked for, for the target or for a draft.
+struct WantedPlace {
+  int num_layers;  // or all_layers, or layers_that_fit
+  const std::vector<std::string>& devices;
+  int n_cpu_moe;
+  const std::vector<std::string>& override_tensor;
+};
+
 // Throw std::invalid_argument.
-std::vector<Offload::Override> overrides_of(const GeneratorOptions& options);
+std::vector<Offload::Override> overrides_of(const WantedPlace& wanted);
 std::vector<float> split_of(const GeneratorOptions& options);
 
 struct Placement {

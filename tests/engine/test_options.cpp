@@ -57,8 +57,10 @@ GeneratorOptions changed_generator() {
   options.n_gpu_layers_draft = layers_that_fit;
   options.devices_draft = {"none"};
   options.n_cpu_moe = 3;
+  options.n_cpu_moe_draft = 2;
   options.tensor_split = "3,1";
   options.override_tensor = {"ffn=CPU"};
+  options.override_tensor_draft = {"attn=CPU"};
   options.exact = false;
   options.use_mmap = false;
   options.repack = false;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -46,6 +47,49 @@ def test_experts_on_the_cpu(device: str, tmp_path: pathlib.Path) -> None:
     on_cpu = made(n_cpu_moe=100, num_draft_tokens=0)
     assert made(n_cpu_moe=100, draft="suffix", num_draft_tokens=3) == on_cpu
     assert made(override_tensor=r"ffn_.*_exps=CPU", tensor_split="1") == on_cpu
+
+
+def test_experts_of_the_draft_on_the_cpu(device: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The options of the target do not count for the draft, nor the other way round; no text changes."""
+    target = make("qwen2moe", seed=2).write(tmp_path / "target.gguf")
+    draft = make("qwen2moe", seed=3).write(tmp_path / "draft.gguf")
+
+    def made(**options: object) -> tuple[list[int], list[float]]:
+        """The text, and the MiB of either model's weights on the device, by llama.cpp's log."""
+        caplog.clear()
+        with caplog.at_level("INFO", logger="specdec_native"):
+            gen = sd.Generator(
+                target, draft, n_gpu_layers="all", n_gpu_layers_draft="all", devices=device, n_threads=1, n_ctx=512,
+                num_draft_tokens=3, **options,  # type: ignore[arg-type]
+            )  # fmt: skip
+        tokens = list(gen.generate("the of", max_tokens=16, temperature=0.0).tokens)
+        sizes = re.findall(rf"{device} model buffer size = +([0-9.]+) MiB", caplog.text)
+        assert len(sizes) == 2, caplog.text
+        return tokens, [float(size) for size in sizes]
+
+    text, (all_of_target, all_of_draft) = made()
+    same, (target_left, draft_left) = made(n_cpu_moe_draft=100)
+    assert same == text and target_left == all_of_target and draft_left < all_of_draft
+    same, (target_left, draft_left) = made(override_tensor_draft="ffn_.*_exps=CPU")
+    assert same == text and target_left == all_of_target and draft_left < all_of_draft
+    _, (target_left, draft_left) = made(n_cpu_moe=100)
+    assert target_left < all_of_target and draft_left == all_of_draft
+
+
+def test_a_prefix_of_other_places_is_not_loaded(device: str, tmp_path: pathlib.Path) -> None:
+    """Experts on the CPU round otherwise than on the device, so its rows would be neither's."""
+    path = make("qwen2moe", seed=2).write(tmp_path / "moe.gguf")
+
+    def generator(**options: object) -> sd.Generator:
+        return sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)  # type: ignore[arg-type]
+
+    first = generator(n_cpu_moe=1)
+    first.prefill("the of and to")
+    first.save_prefix(tmp_path / "prefix")
+    assert generator(n_cpu_moe=1).load_prefix(tmp_path / "prefix") > 0
+    for options in ({}, {"n_cpu_moe": 2}, {"n_cpu_moe": 1, "override_tensor": "attn_q=CPU"}):
+        with pytest.warns(RuntimeWarning, match="another model, kind of cache, processor or place of the layers"):
+            assert generator(**options).load_prefix(tmp_path / "prefix") == 0
 
 
 def test_bad_places(device: str, tmp_path: pathlib.Path) -> None:
