@@ -87,6 +87,12 @@ void LoadedModels::note(const std::string& sentence) {
   if (!sentence.empty() && !is_said) notes_.push_back(sentence);
 }
 
+void LoadedModels::note_weights_without_kernels(const Model& model) {
+  if (model.weights_without_kernels().empty()) return;
+  note("weights of " + printable(model.path()) + " stay on the CPU, since there are no kernels for them on " +
+       model.device_names() + ": " + model.weights_without_kernels());
+}
+
 Model::Options LoadedModels::model_options() const {
   Model::Options model;
   model.use_mmap = options_.use_mmap;
@@ -191,6 +197,7 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
     resolved_ = resolve_draft(options_, parts, false);
     note(std::string("drafts do not come from the model's own head: ") + error.what());
   }
+  note_weights_without_kernels(*target_model_);
   if (!target_model_->is_encoder() && options_.n_ctx.value_or(0) > target_model_->trained_context()) {
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
          printable(options_.target) + " was trained for, " + std::to_string(target_model_->trained_context()) +
@@ -311,6 +318,7 @@ void LoadedModels::load_draft_model() {
         *difference +
         (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
   }
+  note_weights_without_kernels(*draft_model_);
   const std::uint64_t target = target_model_->weight_bytes(), draft = draft_model_->weight_bytes();
   if (draft <= target) return;  // a pass takes about as long as reading its weights
   note("the draft " + printable(draft_model_->path()) + " (" + mebibytes(draft) + ") is larger than the target " +

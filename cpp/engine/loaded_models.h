@@ -95,6 +95,7 @@ class LoadedModels {
   int context_length(const std::vector<GgufFile>& target);
   void repack();
   void note(const std::string& sentence);
+  void note_weights_without_kernels(const Model& model);
 
   const GeneratorOptions& options_;
   ResolvedDraft resolved_;

@@ -15,6 +15,7 @@
 #include "llama.h"
 #include "llama/backend.h"
 #include "llama/lost_devices.h"
+#include "llama/missing_kernels.h"
 #include "llama/tensor_types.h"
 #include "model_file/encoder.h"
 #include "model_file/own_head.h"
@@ -182,6 +183,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
                     "download it again"
                   : ""));
   }
+  weights_without_kernels_ = specdec::weights_without_kernels(get(), parts, offload_);
   const bool makes_tokens =
       llama_model_has_decoder(get()) && !llama_model_is_diffusion(get()) && !llama_model_has_encoder(get());
   if (!options.is_head && !makes_tokens) {

@@ -50,6 +50,8 @@ class Model {
   bool is_on_device() const { return offload_.is_used(); }
   bool is_all_elsewhere() const;      // on devices or RPC servers, except the embedding and what devices cannot do
   std::string device_names() const;   // "Vulkan0, Vulkan1"
+  // Weights that these have no kernels for, which the CPU therefore multiplies: "12 MiB in TQ2_0"; empty: none.
+  const std::string& weights_without_kernels() const { return weights_without_kernels_; }
   std::string device_remedy() const;  // the end of an error's sentence; empty if no layer runs on a device
   const std::vector<ggml_backend_device*>& devices() const { return offload_.devices; }
   // False for recurrent models, whose state cannot be truncated.
@@ -92,6 +94,7 @@ class Model {
 
   std::string path_;
   Offload offload_;
+  std::string weights_without_kernels_;
   HeadKind head_kind_ = HeadKind::none;
   int num_head_layers_ = 0;
   bool head_rows_need_logits_ = false;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import subprocess
+import warnings
 
 import numpy as np
 import pytest
@@ -90,6 +91,23 @@ def test_a_prefix_of_other_places_is_not_loaded(device: str, tmp_path: pathlib.P
     for options in ({}, {"n_cpu_moe": 2}, {"n_cpu_moe": 1, "override_tensor": "attn_q=CPU"}):
         with pytest.warns(RuntimeWarning, match="another model, kind of cache, processor or place of the layers"):
             assert generator(**options).load_prefix(tmp_path / "prefix") == 0
+
+
+def test_weights_without_kernels_are_named(device: str, tmp_path: pathlib.Path) -> None:
+    """Vulkan has no scan of Mamba's first kind. Weights that were sent to the CPU need no note."""
+
+    def notes(name: str, **options: object) -> list[str]:
+        path = make(name, seed=1).write(tmp_path / f"{name}.gguf")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)  # type: ignore[arg-type]
+        return [str(one.message) for one in caught]
+
+    assert notes("llama") == notes("qwen2moe", n_cpu_moe=100) == []
+    assert notes("mamba") == [
+        f"weights of {tmp_path / 'mamba.gguf'} stay on the CPU, since there are no kernels for them on {device}: "
+        "1 MiB in F32"
+    ]
 
 
 def test_bad_places(device: str, tmp_path: pathlib.Path) -> None:
