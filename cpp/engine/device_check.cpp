@@ -58,7 +58,8 @@ std::string DeviceCheck::text() const {
                            "differ between ways to cut a text into passes, so drafts may change a text";
   text += num_narrow > 0 ? "; with --no-exact " + std::to_string(num_narrow) + rows + "do"
                          : "; with --no-exact none does either";
-  return text + ". A pass over one token takes " + format("%.2f", cost) + " times as long as with --no-exact.";
+  text += ". A pass over one token takes " + format("%.2f", cost) + " times as long as with --no-exact.";
+  return text + " Other devices, drivers and numbers of layers on them give other bits.";
 }
 
 DeviceCheck check_device(const std::string& path, const std::vector<std::string>& devices, int num_threads) {
