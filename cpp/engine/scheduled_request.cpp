@@ -59,6 +59,7 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std:
   sequence_.num_draft_tokens = num_draft_tokens;
   sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
+  sequence_.has_logprobs = request.logprobs || request.top_logprobs > 0;
   sequence_.num_top_logprobs = request.top_logprobs;
   sequence_.verification = request.verification_in_use();
   sequence_.drafting = request.drafting;

@@ -190,6 +190,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   Options options = read_reply_options(fields);
   Request request = read_options(service, fields);
+  request.logprobs = options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);
   const Tools tools = read_tools(fields);
   const Conversation conversation = read_conversation(service, fields, tools);

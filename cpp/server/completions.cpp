@@ -228,6 +228,7 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   Options options = read_reply_options(fields);
   Request request = read_options(service, fields);
+  request.logprobs = options.has_logprobs;
   if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
   request.score_prompt = options.echo && options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);

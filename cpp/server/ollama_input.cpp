@@ -145,7 +145,7 @@ Request read_ollama_options(const Service& service, const Fields& body) {
     throw invalid_request("options.penalize_newline", "options.penalize_newline is not supported; leave it out");
   Request request = read_options(service, options);
   read_ollama_format(service, request, body);
-  (void)body.flag("logprobs", false);
+  request.logprobs = body.flag("logprobs", false);
   request.top_logprobs = body.whole("top_logprobs", 0, 0, 20);
   return request;
 }

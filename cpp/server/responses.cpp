@@ -303,6 +303,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   options.return_progress = fields.flag("return_progress", false);
   options.has_logprobs = read_includes_logprobs(fields);
   Request request = read_options(service, fields);
+  request.logprobs = options.has_logprobs;
   read_text_format(service, request, fields);
   const Tools tools = read_tools(fields);
   const Conversation conversation = read_conversation(service, fields, tools);

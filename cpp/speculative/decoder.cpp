@@ -1,6 +1,7 @@
 #include "speculative/decoder.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -257,11 +258,14 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
   s.tokens.push_back(next_token);
   for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
     const Token token = s.tokens[idx(s.num_committed)];
-    const sampling::LogSoftmax logprobs =
-        sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
     const DraftOrigin origin = place < num_accepted ? s.origins[idx(place)] : DraftOrigin::none;
-    s.emitted.push_back({token, origin, logprobs(token)});
-    sampling::append_most_likely(logprobs, s.num_top_logprobs, s.top_logprobs);
+    s.emitted.push_back({token, origin, std::numeric_limits<double>::quiet_NaN()});
+    if (s.has_logprobs) {
+      const sampling::LogSoftmax logprobs =
+          sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
+      s.emitted.back().logprob = logprobs(token);
+      sampling::append_most_likely(logprobs, s.num_top_logprobs, s.top_logprobs);
+    }
     count_accepted(s.stats, origin, 1);
     ++s.num_committed;
     --s.remaining;

@@ -69,7 +69,7 @@ enum class Drafting { sampled, argmax };
 struct Emission {
   Token token;
   DraftOrigin origin;  // of an accepted draft; none: sampled from the target
-  double logprob;      // natural log of the target's probability, before any transform
+  double logprob;      // natural log of the target's probability, before any transform; NaN without has_logprobs
 };
 
 struct Sequence {
@@ -82,6 +82,7 @@ struct Sequence {
   int num_committed = 0;
   int num_draft_tokens = 0;  // K; 0: without a draft; or auto_draft_tokens
   int remaining = 0;         // tokens that may still be produced
+  bool has_logprobs = true;  // of the output's tokens; on a fast GPU they take a few percent of the time
   int num_top_logprobs = 0;  // most likely tokens to report with each token of the output
   Finish finish = Finish::none;
   Verification verification = Verification::block;

@@ -118,6 +118,8 @@ def test_log_probabilities(client: ollama.Client) -> None:
     reply = client.generate("any", PROMPT, options=OPTIONS, logprobs=True, top_logprobs=2)
     assert reply.logprobs and len(reply.logprobs) == 16
     assert all(one.top_logprobs and len(one.top_logprobs) == 2 and one.logprob <= 0 for one in reply.logprobs)
+    alone = client.generate("any", PROMPT, options=OPTIONS, logprobs=True)
+    assert alone.logprobs and [one.logprob for one in alone.logprobs] == [one.logprob for one in reply.logprobs]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -119,6 +119,24 @@ TEST(the_most_likely_tokens) {
   }
 }
 
+TEST(log_probabilities_can_be_left_out) {
+  const auto text_of = [](bool has_logprobs) {
+    toy::Model target(8, 1), draft(8, 2);
+    DraftModelProposer proposer(draft, 8);
+    Decoder decoder(target, &proposer);
+    auto s = sequence_of(prompt, 3, 40, 1.2);
+    s->has_logprobs = has_logprobs;
+    decoder.prefill(*s);
+    while (s->finish == Finish::none) {
+      decoder.cycle({s.get()});
+      for (const Emission& e : s->emitted) CHECK(std::isnan(e.logprob) != has_logprobs);
+      CHECK(s->top_logprobs.empty());
+    }
+    return s->tokens;
+  };
+  CHECK(text_of(false) == text_of(true));
+}
+
 // Drafter-invariant verification: Philox noise as in the engine.
 
 namespace {

@@ -257,11 +257,13 @@ int run_generate(int argc, const char* const* argv) {
           "--prompt-cache or -e");
     }
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
+    options.request.logprobs = false;  // only with top_logprobs
     return generate_many(options.generator, options.request, options.many);
   }
   if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force need --prompts");
   if (options.request.top_logprobs != 0 && !options.json) throw UsageError("--top-logprobs needs --json, or --prompts");
   options.generator.max_sequences = 1;
+  options.request.logprobs = options.json;
   options.request.prompt = read_prompt(options.prompt);
   options.request.validate();  // checked before models are loaded
   resolve_models(options.generator);
