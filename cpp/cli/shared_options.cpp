@@ -112,10 +112,10 @@ Group model_group(GeneratorOptions& options) {
       {{"-cmoe", "--cpu-moe"}, "", "keep the experts of all of the target's layers on the CPU", [&options](auto&) {
          options.n_cpu_moe = all_experts;
        }});
-  group.options.push_back(
-      {{"-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe"}, "", "the same for the draft model", [&options](auto&) {
-         options.n_cpu_moe_draft = all_experts;
-       }});
+  group.options.push_back({{"-cmoed", "--cpu-moe-draft", "--spec-draft-cpu-moe"},
+                           "",
+                           "keep the experts of all of the draft model's layers on the CPU",
+                           [&options](auto&) { options.n_cpu_moe_draft = all_experts; }});
   group.options.push_back(
       {{"--list-devices"}, "", "list the GPUs that --device can name, and exit", [](const std::string&) {
          write(device_list());

@@ -274,7 +274,7 @@ int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
   if (slot) check_range("slot", *slot, whole_numbers(0, max_sequences() - 1));
   PrefixFile prefix = read_prefix_file(path);
   if (prefix.target_key != target_key())
-    throw UnusableFile(path + ": is for another model, kind of cache, processor or place of the layers");
+    throw UnusableFile(path + ": is for another model, kind of cache, processor or layer placement");
   const int count = static_cast<int>(prefix.tokens.size());
   if (count > n_ctx()) {
     throw UnusableFile(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));

@@ -228,7 +228,7 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-ncmoed", "--n-cpu-moe-draft", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"},
             "N",
-            "the same for the draft model"}}),
+            "keep the experts of the draft model's first N layers on the CPU"}}),
       generator_row<&GeneratorOptions::tensor_split>(
           {"tensor_split",
            String{},
@@ -249,7 +249,7 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-otd", "--override-tensor-draft", "--spec-draft-override-tensor"},
             "PATTERN=DEVICE,...",
-            "the same for the draft model"}}),
+            "place the draft model's tensors in the same way"}}),
       generator_row<&GeneratorOptions::exact>(
           {"exact",
            Flag{},

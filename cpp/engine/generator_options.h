@@ -36,10 +36,10 @@ struct GeneratorOptions {
   std::optional<int> n_gpu_layers_draft;           // the same for a draft model or head; none: as for the target
   std::vector<std::string> devices_draft;          // empty: those of the target
   int n_cpu_moe = 0;                               // experts of the target's first layers stay on the CPU
-  int n_cpu_moe_draft = 0;                         // the same for a draft model or head
+  int n_cpu_moe_draft = 0;                         // the same for a draft's or head's own file
   std::string tensor_split;                        // "3,1": shares of the layers for each device; empty: by free memory
   std::vector<std::string> override_tensor;        // PATTERN=DEVICE, or =CPU (llama/offload.h), of the target
-  std::vector<std::string> override_tensor_draft;  // of a draft model or head
+  std::vector<std::string> override_tensor_draft;  // of a draft's or head's own file
   bool exact = true;       // on devices: shapes of passes that depend on the text only (llama/pass_shape.h)
   bool use_mmap = true;    // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;      // copies stock weights of mapped files into tiles (llama/weight_tiles.h)

@@ -62,6 +62,8 @@ void LoadedModels::load(const std::vector<GgufFile>& target) {
   make_contexts(target, context);
   if (options_.repack) repack();
   choose_place_of_draft();
+  note_weights_without_kernels(*target_model_);
+  if (draft_model_) note_weights_without_kernels(*draft_model_);
 }
 
 // What uses something comes before it.
@@ -146,8 +148,7 @@ LoadedModels::Place LoadedModels::place_on_devices(Model::Options& model, const 
   }
   note(placed.note);
   if (placed.devices.empty()) return result;
-  if (wanted.n_cpu_moe > 0) result.key += ", experts of " + std::to_string(wanted.n_cpu_moe) + " layers on the CPU";
-  for (const std::string& text : wanted.override_tensor) result.key += ", " + text;
+  result.key += overrides_key(wanted, need.num_layers());
   result.key += options_.exact ? ", exact" : ", not exact";
   return result;
 }
@@ -197,7 +198,6 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
     resolved_ = resolve_draft(options_, parts, false);
     note(std::string("drafts do not come from the model's own head: ") + error.what());
   }
-  note_weights_without_kernels(*target_model_);
   if (!target_model_->is_encoder() && options_.n_ctx.value_or(0) > target_model_->trained_context()) {
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
          printable(options_.target) + " was trained for, " + std::to_string(target_model_->trained_context()) +
@@ -318,7 +318,6 @@ void LoadedModels::load_draft_model() {
         *difference +
         (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
   }
-  note_weights_without_kernels(*draft_model_);
   const std::uint64_t target = target_model_->weight_bytes(), draft = draft_model_->weight_bytes();
   if (draft <= target) return;  // a pass takes about as long as reading its weights
   note("the draft " + printable(draft_model_->path()) + " (" + mebibytes(draft) + ") is larger than the target " +
@@ -352,7 +351,8 @@ double LoadedModels::seconds_of_draft_pass() {
 // So a draft model whose place was not named is also loaded on the CPU, and stays where a pass over one token is
 // faster.
 void LoadedModels::choose_place_of_draft() {
-  const bool is_named = options_.n_gpu_layers_draft.has_value() || !options_.devices_draft.empty();
+  const bool is_named = options_.n_gpu_layers_draft.has_value() || !options_.devices_draft.empty() ||
+                        options_.n_cpu_moe_draft > 0 || !options_.override_tensor_draft.empty();
   if (is_named || head_ || !draft_model_ || !draft_model_->is_on_device()) return;
   const double on_device = seconds_of_draft_pass();
   std::shared_ptr<Model> model = draft_model_;

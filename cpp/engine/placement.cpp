@@ -28,6 +28,8 @@ namespace {
 
 std::string text_of(const Device& device) { return device.name + " (" + device.description + ")"; }
 
+bool is_cpu(const std::string& place) { return place == "CPU" || place == "cpu"; }
+
 std::string names(const std::vector<Device>& devices) {
   std::string text;
   for (const Device& device : devices) text += (text.empty() ? "" : " and ") + text_of(device);
@@ -168,11 +170,21 @@ std::vector<Offload::Override> overrides_of(const WantedPlace& wanted) {
   std::vector<Offload::Override> overrides;
   for (const std::string& text : wanted.override_tensor) {
     const auto [pattern, place] = parse_override(text);
-    const bool is_cpu = place == "CPU" || place == "cpu";
-    overrides.push_back({pattern, is_cpu ? nullptr : choose_devices({place}).front().handle});
+    overrides.push_back({pattern, is_cpu(place) ? nullptr : choose_devices({place}).front().handle});
   }
   for (const Offload::Override& experts : experts_on_the_cpu(wanted.n_cpu_moe)) overrides.push_back(experts);
   return overrides;
+}
+
+std::string overrides_key(const WantedPlace& wanted, int num_layers) {
+  std::string key;
+  if (wanted.n_cpu_moe > 0)
+    key += ", experts of " + std::to_string(std::min(wanted.n_cpu_moe, num_layers)) + " layers on the CPU";
+  for (const std::string& text : wanted.override_tensor) {
+    const auto [pattern, place] = parse_override(text);
+    key += ", " + pattern + " on " + (is_cpu(place) ? "the CPU" : text_of(choose_devices({place}).front()));
+  }
+  return key;
 }
 
 std::vector<float> split_of(const GeneratorOptions& options) {

@@ -63,6 +63,8 @@ struct WantedPlace {
 // Throw std::invalid_argument.
 std::vector<Offload::Override> overrides_of(const WantedPlace& wanted);
 std::vector<float> split_of(const GeneratorOptions& options);
+// A part of keys for what depends on the places of tensors.
+std::string overrides_key(const WantedPlace& wanted, int num_layers);
 
 struct Placement {
   std::vector<Device> devices;  // empty: the CPU has all layers

@@ -1,5 +1,4 @@
-// Weights that should be on a device, which has no kernel for them: llama.cpp leaves them in the CPU's memory without a
-// word.
+// Weights that should be on a device, which has no kernel for them: llama.cpp silently leaves them in the CPU's memory.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@ struct llama_model;
 
 namespace specdec {
 
-// What to say about those of a loaded model, by type: "12 MiB in TQ2_0, 1 MiB in F32"; empty: there are none.
+// Describes those of a loaded model by type: "12 MiB in TQ2_0, 1 MiB in F32"; empty: there are none.
 std::string weights_without_kernels(const llama_model* model, const std::vector<GgufFile>& parts,
                                     const Offload& offload);
 

@@ -48,8 +48,8 @@ class Model {
   std::uint64_t num_parameters() const;
   // Whether layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
   bool is_on_device() const { return offload_.is_used(); }
-  bool is_all_elsewhere() const;      // on devices or RPC servers, except the embedding and what devices cannot do
-  std::string device_names() const;   // "Vulkan0, Vulkan1"
+  bool is_all_elsewhere() const;     // on devices or RPC servers, except the embedding and what devices cannot do
+  std::string device_names() const;  // "Vulkan0, Vulkan1"
   // Weights that these have no kernels for, which the CPU therefore multiplies: "12 MiB in TQ2_0"; empty: none.
   const std::string& weights_without_kernels() const { return weights_without_kernels_; }
   std::string device_remedy() const;  // the end of an error's sentence; empty if no layer runs on a device

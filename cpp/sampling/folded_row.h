@@ -29,7 +29,7 @@ class FoldedRow {
   // The token with the highest logit, of equal ones the lowest id. Throws NoTokenLeft if all logits are -inf.
   Token argmax() const;
 
-  // At least k logits (k > 0) are above it; a bound with few more than k, if the row is long enough. -inf if it is not.
+  // At least k logits (k > 0), or all finite ones, are above it, and few more if the row is long. -inf for a short row.
   double floor_of_best(std::size_t k, std::vector<double>& scratch) const;
 
   // Calls visit(logit, token) for every logit above the floor, in ascending order of tokens; visit returns the floor
@@ -47,7 +47,7 @@ class FoldedRow {
 
   const Logit* logits_;
   int size_;
-  const std::vector<double>& maxima_;  // of the row but for fewer than maxima_lanes * depth logits at its end
+  const std::vector<double>& maxima_;  // of the row, except for fewer than maxima_lanes * depth logits at its end
 };
 
 // The largest Logit that is not above x: no Logit lies between the two.

@@ -16,8 +16,8 @@ constexpr int logits_per_block = 64;
 constexpr int maxima_lanes = 16;
 
 struct Weights {
-  double total;
-  bool all_positive;
+  double total;       // their sum
+  bool all_positive;  // no weight is 0
 };
 
 template <class Logit>

@@ -17,8 +17,8 @@ std::int32_t next_block_above(const Logit* logits, std::int32_t begin, int size,
   return begin;
 }
 
-// In vectors of gcc and clang that every CPU has: gcc 12 does not vectorise a loop over the lanes here. Rows come from
-// memory or the last-level cache; the prefetch may point past the end.
+// Uses vector extensions of gcc and clang that every CPU supports, since gcc 12 does not vectorise a loop over the
+// lanes here. Rows come from memory or the last-level cache; the prefetch may point past the end.
 template <class Logit>
 bool maxima(const Logit* logits, int depth, double* out, std::size_t count) noexcept {
   typedef Logit Vector __attribute__((vector_size(16)));

@@ -162,9 +162,9 @@ def test_foreign_files_are_ignored(tiny: pathlib.Path, tmp_path: pathlib.Path) -
         count = gen.save_prefix(cache)
     other = make("llama", seed=2).write(tmp_path / "other.gguf")
     with sd.Generator(other, n_ctx=128) as gen:
-        assert "is for another model, kind of cache, processor or place of the layers" in load(gen, cache)
+        assert "is for another model, kind of cache, processor or layer placement" in load(gen, cache)
     with sd.Generator(tiny, n_ctx=128, max_sequences=2) as gen:
-        assert "is for another model, kind of cache, processor or place of the layers" in load(gen, cache)
+        assert "is for another model, kind of cache, processor or layer placement" in load(gen, cache)
     with sd.Generator(tiny, n_ctx=16) as gen:
         assert f"has {count} tokens, and the context 16" in load(gen, cache)
 

@@ -51,7 +51,7 @@ def test_experts_on_the_cpu(device: str, tmp_path: pathlib.Path) -> None:
 
 
 def test_experts_of_the_draft_on_the_cpu(device: str, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The options of the target do not count for the draft, nor the other way round; no text changes."""
+    """Options of either model do not affect the other; none of the draft's changes the text."""
     target = make("qwen2moe", seed=2).write(tmp_path / "target.gguf")
     draft = make("qwen2moe", seed=3).write(tmp_path / "draft.gguf")
 
@@ -89,7 +89,7 @@ def test_a_prefix_of_other_places_is_not_loaded(device: str, tmp_path: pathlib.P
     first.save_prefix(tmp_path / "prefix")
     assert generator(n_cpu_moe=1).load_prefix(tmp_path / "prefix") > 0
     for options in ({}, {"n_cpu_moe": 2}, {"n_cpu_moe": 1, "override_tensor": "attn_q=CPU"}):
-        with pytest.warns(RuntimeWarning, match="another model, kind of cache, processor or place of the layers"):
+        with pytest.warns(RuntimeWarning, match="another model, kind of cache, processor or layer placement"):
             assert generator(**options).load_prefix(tmp_path / "prefix") == 0
 
 

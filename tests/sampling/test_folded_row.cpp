@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "check.h"
 #include "sampling/folded_row.h"
 
+using specdec::idx;
+using specdec::Token;
 using namespace specdec::sampling;
 
 namespace {
@@ -23,7 +26,7 @@ constexpr int sizes[] = {1, 2, 255, 256, 257, 1000, 4095, 4096, 4097, 50000};
 template <class Logit>
 std::vector<Logit> random_row(int size, int values) {
   std::mt19937 random(static_cast<unsigned>(size + values));
-  std::vector<Logit> row(static_cast<std::size_t>(size));
+  std::vector<Logit> row(idx(size));
   for (Logit& logit : row) logit = static_cast<Logit>(static_cast<int>(random() % static_cast<unsigned>(values))) / 8;
   for (std::size_t i = 3; i < row.size(); i += 17) row[i] = -std::numeric_limits<Logit>::infinity();
   return row;
@@ -40,19 +43,19 @@ void check_row(const std::vector<Logit>& row, int size) {
   for (const double floor : {-infinity, max - 2.0, max - 0.01, max, max + 1.0}) {
     std::vector<Token> above, expected;
     folded.visit_above(floor, [&, floor](double logit, Token token) {
-      CHECK(logit == static_cast<double>(row[static_cast<std::size_t>(token)]));
+      CHECK(logit == static_cast<double>(row[idx(token)]));
       above.push_back(token);
       return floor;
     });
     for (Token token = 0; token < size; ++token) {
-      if (static_cast<double>(row[static_cast<std::size_t>(token)]) > floor) expected.push_back(token);
+      if (static_cast<double>(row[idx(token)]) > floor) expected.push_back(token);
     }
     CHECK(above == expected);
   }
 
   for (const int k : {1, 2, 40, 1000}) {
     if (k > size) continue;
-    const double floor = folded.floor_of_best(static_cast<std::size_t>(k), scratch);
+    const double floor = folded.floor_of_best(idx(k), scratch);
     const auto above =
         std::count_if(row.begin(), row.end(), [=](Logit logit) { return static_cast<double>(logit) > floor; });
     const auto finite = std::count_if(row.begin(), row.end(), [](Logit logit) { return std::isfinite(logit); });
@@ -72,7 +75,7 @@ void check_bad(Logit bad, const std::string& name) {
   for (const int size : sizes) {
     for (const int place : {0, size / 2, size - 1}) {
       std::vector<Logit> row = random_row<Logit>(size, 100);
-      row[static_cast<std::size_t>(place)] = bad;
+      row[idx(place)] = bad;
       std::vector<double> maxima;
       CHECK_THROWS(FoldedRow<Logit>(row.data(), size, maxima), std::invalid_argument,
                    "logits contain " + name + " (first at id " + std::to_string(place) + ")");
@@ -119,7 +122,7 @@ TEST(bad_logits_are_named) {
 
 TEST(a_row_of_nothing_has_no_argmax) {
   for (const int size : {0, 1, 256, 1000}) {
-    const std::vector<float> row(static_cast<std::size_t>(size), -std::numeric_limits<float>::infinity());
+    const std::vector<float> row(idx(size), -std::numeric_limits<float>::infinity());
     std::vector<double> maxima;
     const FoldedRow<float> folded(row.data(), size, maxima);
     CHECK_THROWS(folded.argmax(), NoTokenLeft, "no finite logit");

@@ -55,11 +55,14 @@ void check_logit_loops(const LogitLoops<Logit>& loops, const LogitLoops<Logit>& 
         }
       }
     }
-    for (const double temperature : {0.01, 0.8}) {
+    std::vector<Logit> finite = row;
+    std::replace(finite.begin(), finite.end(), -std::numeric_limits<Logit>::infinity(), Logit{-3});
+    for (const std::vector<Logit>* logits : {&row, &finite}) {
+      const double temperature = logits == &row ? 0.01 : 0.8;
       std::vector<double> weights(row.size(), 1.0), expected_weights(row.size(), 2.0);
-      const Weights sum = loops.weights(row.data(), size, static_cast<double>(max), temperature, weights.data());
+      const Weights sum = loops.weights(logits->data(), size, static_cast<double>(max), temperature, weights.data());
       const Weights expected_sum =
-          expected.weights(row.data(), size, static_cast<double>(max), temperature, expected_weights.data());
+          expected.weights(logits->data(), size, static_cast<double>(max), temperature, expected_weights.data());
       CHECK(same_bits(sum.total, expected_sum.total) && sum.all_positive == expected_sum.all_positive);
       CHECK(std::memcmp(weights.data(), expected_weights.data(), weights.size() * sizeof(double)) == 0);
       CHECK(sum.all_positive == (*std::min_element(weights.begin(), weights.end()) > 0.0));

@@ -113,7 +113,7 @@ std::string rollback_text(const GgufFile& file) {
 std::string bits_text(const GgufFile& file) {
   const std::string architecture = file.string("general.architecture").value_or("");
   if (rollback_of(architecture) == Rollback::unknown) return "";
-  return has_same_bits(architecture) ? "same bits in passes of any length (on a GPU: --check)"
+  return has_same_bits(architecture) ? "same bits in passes of any length (for a GPU, run --check)"
                                      : "same bits in any pass not tested: greedy ties may differ";
 }
 
