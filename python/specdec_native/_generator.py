@@ -82,12 +82,13 @@ class Generator:
         GPUs with memory of their own, or else the first GPU.
     n_gpu_layers_draft, devices_draft: the same for the draft model. None and (): as for the target, or the CPU if
         passes of a draft model over one token are faster there, which is measured (0 with rpc).
-    n_cpu_moe: the experts of this many of the target's layers, from the first on, stay on the CPU. n_cpu_moe_draft: the
-        same for the draft model.
+    n_cpu_moe: the experts of this many of the target's layers, from the first on, stay on the CPU.
+    n_cpu_moe_draft: the same for the draft model.
     tensor_split: "3,1" puts three quarters of these layers on the first device and a quarter on the second; "": by free
         memory.
     override_tensor: "PATTERN=DEVICE" or "PATTERN=CPU": puts tensors of the target whose names match this regular
-        expression there. override_tensor_draft: the same for the draft model.
+        expression there.
+    override_tensor_draft: the same for the draft model.
     exact: on devices, neither drafts nor other requests change a text; False: the fastest kernels, and requests share
         passes.
     mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the
