@@ -226,6 +226,7 @@ void register_generator(py::module_& m) {
           [](StoppedAtExit& self, const py::object& prompt, bool score_prompt, bool read_prompt,
              const Options& options) {
             specdec::Request request = request_from(prompt, options);
+            request.logprobs = true;  // every piece has one
             request.score_prompt = score_prompt;
             request.read_prompt = read_prompt;
             warn(self.get().note_of(request));

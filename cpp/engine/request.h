@@ -22,7 +22,7 @@ struct Request {
   std::optional<std::uint64_t> seed;    // none: a random one
   std::optional<int> num_draft_tokens;  // none: the generator's
   int max_tokens = 224;                 // 0 produces nothing
-  bool logprobs = true;                 // report the log-probability of each token; implied by top_logprobs
+  bool logprobs = false;                // report the log-probability of each token; implied by top_logprobs
   int top_logprobs = 0;                 // most likely tokens to report with each token, see Piece and Score
   std::vector<Token> control_tokens;    // control tokens rendered by name; all others are omitted
   bool score_prompt = false;  // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()

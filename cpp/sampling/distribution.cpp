@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "base/index.h"
 
@@ -30,12 +31,21 @@ void Distribution::clear_for(std::size_t capacity) {
 }
 
 void Distribution::set_dense(const double* row, int size) {
-  clear_for(0);
-  for (Token token = 0; token < size; ++token) {
-    if (!(row[token] > 0.0)) continue;
-    tokens.push_back(token);
-    probs.push_back(row[token]);
+  probs.assign(row, row + size);
+  tokens.resize(probs.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  drop_zeros();
+}
+
+void Distribution::drop_zeros() noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {  // entries left out are overwritten by the next
+    tokens[count] = tokens[i];
+    probs[count] = probs[i];
+    count += probs[i] > 0.0 ? 1 : 0;
   }
+  tokens.resize(count);
+  probs.resize(count);
 }
 
 Token draw(const Distribution& distribution, double uniform) noexcept {

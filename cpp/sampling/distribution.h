@@ -26,6 +26,7 @@ struct Distribution {
   void set_one_hot(Token token);
   // row [size]: probabilities of tokens 0..size-1; zeros are left out.
   void set_dense(const double* row, int size);
+  void drop_zeros() noexcept;
 };
 
 // Inverse CDF in ascending token order: the first token whose cumulative probability exceeds `uniform`, in [0, 1). If

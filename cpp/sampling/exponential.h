@@ -8,6 +8,18 @@
 
 namespace specdec::sampling {
 
+// p * 2^n, where n is in the low bits of `shifted`. Garbage if that is not a normal number.
+template <class Bits, int mantissa_bits, class Real>
+static inline Real scaled(Real p, Real shifted) {
+  static_assert(sizeof(Bits) == sizeof(Real));
+  Bits exponent, bits;
+  __builtin_memcpy(&exponent, &shifted, sizeof exponent);
+  __builtin_memcpy(&bits, &p, sizeof bits);
+  bits += exponent << mantissa_bits;
+  __builtin_memcpy(&p, &bits, sizeof p);
+  return p;
+}
+
 // Relative error below 1e-15; 0 below -708, where doubles become denormal.
 static inline double exp_not_positive(double x) {
   constexpr double to_integer = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves n in the low bits
@@ -19,13 +31,7 @@ static inline double exp_not_positive(double x) {
   const double b = (1.0 / 720 + 1.0 / 5040 * r) + r2 * (1.0 / 40320 + 1.0 / 362880 * r);
   const double c = (1.0 / 3628800 + 1.0 / 39916800 * r) + r2 * (1.0 / 479001600 + 1.0 / 6227020800 * r);
   const double p = (1.0 + r) + r2 * (a + r4 * (b + r4 * c));
-  std::uint64_t exponent, bits;
-  __builtin_memcpy(&exponent, &shifted, sizeof exponent);
-  __builtin_memcpy(&bits, &p, sizeof bits);
-  bits += exponent << 52;
-  double out;
-  __builtin_memcpy(&out, &bits, sizeof out);
-  return x < -708.0 ? 0.0 : out;
+  return x < -708.0 ? 0.0 : scaled<std::uint64_t, 52>(p, shifted);
 }
 
 // Relative error below 2e-7; 0 below -87. The polynomial is that of degree 6 with the least relative error among those
@@ -38,13 +44,7 @@ static inline float exp_not_positive(float x) {
   const float r2 = r * r;
   const float a = (0.499999935f + 0.166665207f * r) + r2 * ((0.0416683874f + 0.00836870985f * r) + r2 * 0.00138146132f);
   const float p = (1.0f + r) + r2 * a;
-  std::uint32_t exponent, bits;
-  __builtin_memcpy(&exponent, &shifted, sizeof exponent);
-  __builtin_memcpy(&bits, &p, sizeof bits);
-  bits += exponent << 23;
-  float out;
-  __builtin_memcpy(&out, &bits, sizeof out);
-  return x < -87.0f ? 0.0f : out;
+  return x < -87.0f ? 0.0f : scaled<std::uint32_t, 23>(p, shifted);
 }
 
 }  // namespace specdec::sampling

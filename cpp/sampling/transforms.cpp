@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -299,16 +298,7 @@ void Transforms::softmax_all(const Logit* logits, int size, double max_logit, Di
   const Weights weights = logit_loops<Logit>().weights(logits, size, max_logit, params_.temperature, out.probs.data());
   out.tokens.resize(idx(size));
   std::iota(out.tokens.begin(), out.tokens.end(), 0);
-  if (!weights.all_positive) {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < idx(size); ++i) {  // entries left out are overwritten by the next
-      out.tokens[count] = static_cast<Token>(i);
-      out.probs[count] = out.probs[i];
-      count += out.probs[i] > 0.0 ? 1 : 0;
-    }
-    out.tokens.resize(count);
-    out.probs.resize(count);
-  }
+  if (!weights.all_positive) out.drop_zeros();
   row_loops().divide(out.probs.data(), out.probs.size(), weights.total);
 }
 

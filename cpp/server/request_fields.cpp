@@ -327,7 +327,6 @@ void name_ignored_keywords(const Request& request, HttpReply& reply, const std::
 
 Request read_options(const Service& service, const Fields& body) {
   Request request = service.options().defaults;
-  request.logprobs = false;  // the APIs have fields of their own for them
   check_fields(body);
   if (service.options().has_strict_fields) check_known_fields(body);
   for (const RequestOption& option : request_options()) {

@@ -80,10 +80,10 @@ struct Sequence {
   int slot;                   // its place in the caches of both models
   std::vector<Token> tokens;  // committed tokens, followed by the drafts of the current cycle
   int num_committed = 0;
-  int num_draft_tokens = 0;  // K; 0: without a draft; or auto_draft_tokens
-  int remaining = 0;         // tokens that may still be produced
-  bool has_logprobs = true;  // of the output's tokens; on a fast GPU they take a few percent of the time
-  int num_top_logprobs = 0;  // most likely tokens to report with each token of the output
+  int num_draft_tokens = 0;   // K; 0: without a draft; or auto_draft_tokens
+  int remaining = 0;          // tokens that may still be produced
+  bool has_logprobs = false;  // of the output's tokens; on a fast GPU they take a few percent of the time
+  int num_top_logprobs = 0;   // most likely tokens to report with each token of the output
   Finish finish = Finish::none;
   Verification verification = Verification::block;
   Drafting drafting = Drafting::sampled;

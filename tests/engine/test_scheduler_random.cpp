@@ -56,6 +56,7 @@ struct Wish {
     prompt = toy::prompt_of(1 + below(40), static_cast<std::uint64_t>(below(2)));
     const Tokens tail = toy::prompt_of(below(4), random() % 1000);
     prompt.insert(prompt.end(), tail.begin(), tail.end());
+    request.logprobs = true;
     request.max_tokens = below(10) == 0 ? below(2) : 1 + below(most_tokens);
     request.sampling.temperature = below(3) == 0 ? 0.0f : 0.9f;
     if (below(3) == 0) request.stop = {toy::vocabulary().piece(static_cast<Token>(6 + below(10)))};

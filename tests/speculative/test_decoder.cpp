@@ -95,6 +95,7 @@ TEST(the_most_likely_tokens) {
         Decoder decoder(target, &proposer);
         auto s = sequence_of(prompt, k, 40, 1.2);
         s->verification = verification;
+        s->has_logprobs = true;
         s->num_top_logprobs = count;
         decoder.prefill(*s);
         Text text = prompt;

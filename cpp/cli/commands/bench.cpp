@@ -210,7 +210,6 @@ class Bench {
   void run_prompt(const BenchResult::Mode& mode, std::size_t prompt, int max_tokens, Stats& stats) {
     Generator& generator = *generators_[mode.file];
     Request request = arguments_.request;
-    request.logprobs = false;
     request.prompt.clear();
     set_prompt(request, generator, prompt);
     request.max_tokens = max_tokens;

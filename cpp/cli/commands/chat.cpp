@@ -180,7 +180,6 @@ class Chat {
 
   static Request request_of(const Arguments& arguments) {
     Request request = arguments.request;
-    request.logprobs = false;
     request.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
     return request;
   }

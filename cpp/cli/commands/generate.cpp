@@ -66,8 +66,7 @@ CommandLine command_line(GenerateOptions& options) {
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep the processed prompt in FILE for later runs, which read only what FILE lacks; the output is the "
              "same. A FILE is for one pair of models, one kind of processor and one layer placement; others and "
-             "damaged ones "
-             "are replaced"),
+             "damaged ones are replaced"),
         {{"--prediction"},
          "FILE",
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
@@ -259,7 +258,6 @@ int run_generate(int argc, const char* const* argv) {
           "--prompt-cache or -e");
     }
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
-    options.request.logprobs = false;  // only with top_logprobs
     return generate_many(options.generator, options.request, options.many);
   }
   if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force need --prompts");

@@ -126,7 +126,6 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
       generator->set_remembers_outputs(false);  // the draft must not copy another mode's output
     }
     Request request = arguments.request;
-    request.logprobs = false;
     if (!mode.speculation) request.num_draft_tokens = 0;
     Request warm_up = request;
     warm_up.max_tokens = std::min(warm_up_tokens, request.max_tokens);
