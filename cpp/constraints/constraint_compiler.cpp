@@ -7,10 +7,12 @@
 
 #include "base/argument.h"
 #include "base/error.h"
+#include "constraints/automaton_constraint.h"
 #include "constraints/gbnf.h"
 #include "constraints/json_schema.h"
 #include "constraints/json_text.h"
 #include "constraints/limits.h"
+#include "constraints/pattern.h"
 #include "constraints/structural_tag.h"
 #include "constraints/xgrammar_log.h"
 
@@ -104,6 +106,16 @@ void check_patterns(const std::string& name, const std::vector<std::string>& pat
 
 using Call = ConstraintCompiler::Call;
 
+Pattern pattern_of(const std::string& name, const std::string& regex) {
+  try {
+    Pattern pattern(regex, Pattern::Match::whole);
+    if (pattern.is_empty()) throw ArgumentError(name, "cannot be used: no text matches it");
+    return pattern;
+  } catch (const PatternError& error) {
+    throw ArgumentError(name, (error.is_valid() ? "cannot be used: " : "is not valid: ") + std::string(error.what()));
+  }
+}
+
 xgrammar::Grammar parsed_grammar(const std::string& gbnf) {
   const std::string text = xgrammar_text_of(gbnf);
   return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
@@ -128,7 +140,8 @@ struct ConstraintCompiler::Compiler {
       : vocabulary(pieces, xgrammar::VocabType::RAW, static_cast<int>(pieces.size()),
                    std::vector<std::int32_t>(ends.begin(), ends.end())),
         compiler(vocabulary, num_threads, is_cached, cache_bytes),
-        json_tokens(std::make_shared<const JsonTokens>(pieces)) {}
+        json_tokens(std::make_shared<const JsonTokens>(pieces)),
+        sorted_tokens(std::make_shared<const SortedTokens>(pieces, ends)) {}
 
   std::unique_ptr<sampling::Constraint> compiled(const std::string& name, const xgrammar::Grammar& grammar,
                                                  const Call& or_call) {
@@ -144,6 +157,7 @@ struct ConstraintCompiler::Compiler {
   xgrammar::TokenizerInfo vocabulary;
   xgrammar::GrammarCompiler compiler;
   std::shared_ptr<const JsonTokens> json_tokens;
+  std::shared_ptr<const SortedTokens> sorted_tokens;
 };
 
 ConstraintCompiler::ConstraintCompiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
@@ -186,8 +200,10 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const s
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex, const Call& or_call) const {
   check_constraint_text("regex", regex, max_regex_bytes);
-  check_nesting_and_counts("regex", regex, false);
-  return compiler_->compiled("regex", parsed("regex", [&] { return xgrammar::Grammar::FromRegex(regex); }), or_call);
+  std::unique_ptr<sampling::Constraint> constraint =
+      automaton_constraint(pattern_of("regex", regex).bytes(Pattern::Text::plain), compiler_->sorted_tokens);
+  if (or_call.grammar.empty()) return constraint;
+  return either_constraint(std::move(constraint), call(or_call));
 }
 
 }  // namespace specdec
