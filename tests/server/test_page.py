@@ -44,8 +44,9 @@ def test_a_conversation(drafting_server: Server, page_of: Callable[[str], Page])
     marked = page.texts(".assistant .model, .assistant .copy")
     assert marked
     # Plain decoding on request.
-    page.click(".compare")
-    page.wait(lambda: page.shows(".plain"))
+    page.click(".assistant .more")
+    page.click("#menu button")
+    page.wait(lambda: page.is_idle() and page.shows(".plain"))
     assert re.search(r"^Plain decoding: [\d.]+ tokens per second, .* as fast; the same text\.$", page.text(".plain"))
     # The second question has the first one as its context.
     page.ask("def dfs")

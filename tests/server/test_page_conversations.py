@@ -176,7 +176,7 @@ def test_a_stopped_answer_is_continued(page: Page, scripted_server: ScriptedServ
     page.wait(lambda: page.is_idle() and page.text(".assistant > .text") == "one two three four")
     assert contents(scripted_server.bodies[-1]) == ["count", "one two three"]
     assert "4 tokens, 40.0 tokens per second, 1 of 1 draft accepted" in page.text(".numbers")
-    assert not page.shows(".continue") and not page.shows(".compare") and len(page.texts(".message")) == 2
+    assert not page.shows(".continue") and not page.shows(".assistant .more") and len(page.texts(".message")) == 2
     talk(page, scripted_server, ("more", "five"))
     assert contents(scripted_server.bodies[-1]) == ["count", "one two three four", "more"]
     assert "continue_final_message" not in scripted_server.bodies[-1]
@@ -386,3 +386,28 @@ def test_a_model_is_loaded_by_what_is_written_to_it(page: Page, scripted_server:
     page.write("#prompt", "x" * 400)
     page.wait(lambda: page.text("#meter") == "100 of 4,096 tokens")
     assert scripted_server.loaded == {"large"} and scripted_server.queries[-1] == "model=large"
+
+
+def test_a_new_tab_opens_the_last_conversation(page: Page, scripted_server: ScriptedServer) -> None:
+    talk(page, scripted_server, ("first", "one"))
+    page.click("#new")
+    talk(page, scripted_server, ("other", "two"))
+    page.click("#list li:last-child .title")
+
+    def open_tab() -> None:
+        page.browser.get("about:blank")
+        page.browser.get(page.url)
+        page.wait(page.is_ready)
+
+    open_tab()
+    assert page.texts(".message > .text") == ["first", "one"] and page.run("return location.hash") != ""
+    page.click("#new")
+    open_tab()
+    assert page.texts(".message") == [] and page.titles() == ["other", "first"]
+    # One that another tab writes is left to it.
+    page.click("#list .title")
+    page.run("chat.nodes[1].state = 'running'; return save(chat).then(() => sessionStorage.clear())")
+    open_tab()
+    assert page.texts(".message") == []
+    page.click("#list .title")
+    assert page.run("return chat.nodes[1].state") == "running"

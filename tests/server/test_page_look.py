@@ -170,3 +170,42 @@ def test_dark_and_light(page: Page, scripted_server: ScriptedServer) -> None:
         assert [one for one in found if not one[2].startswith("rgba") and contrast(one[1], one[2]) < 4.5] == []
         for _ in range(2):  # dark -> the system's, which is light
             page.click("#side [data-does=nextTheme]")
+
+
+def test_the_empty_page(page: Page) -> None:
+    """Examples are the message being written; drafts are explained before they are switched on."""
+    examples = page.texts(".examples button")
+    assert len(examples) == 4
+    page.click(".examples button")
+    assert page.run("return document.querySelector('#prompt').value") == examples[-1] and focused(page) == "prompt"
+    for button in ("#explain", ".welcome p button"):
+        assert not page.shows("#explanation")
+        page.click(button)
+        assert page.shows("#explanation") and "never change them" in page.text("#explanation")
+        assert not page.run("return document.querySelector('#show').checked")
+        page.type(ESCAPE)
+    page.run("server.isChat = false; showChat()")
+    assert page.text(".welcome h2") == "Begin a text" and page.texts(".examples button") != examples
+
+
+def test_rare_settings_are_folded(page: Page) -> None:
+    page.click("#settings")
+    assert page.shows("#option-temperature") and page.shows("#option-num_draft_tokens")
+    assert not page.shows("#option-top_k") and not page.shows("#option-extra")
+    page.click(".advanced summary")
+    assert page.shows("#option-top_k") and page.shows("#option-extra")
+    page.write("#option-top_k", 7)
+    page.reload()
+    page.click("#settings")
+    assert page.shows("#option-top_k"), "where something is changed"
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_tools_of_a_question_are_at_its_bubble(page: Page, scripted_server: ScriptedServer, width: int) -> None:
+    page.resize(width, 844)
+    scripted_server.say("1")
+    page.ask("a short question")
+    script = """const of = (selector) => document.querySelector(selector).getBoundingClientRect();
+      return [of('.user > .text'), of('.user .edit')].map(({left, right, top, bottom}) => [left, right, top, bottom])"""
+    (left, _, top, bottom), (_, right, above, below) = page.run(script)
+    assert 0 <= left - right < 20 and top <= above and below <= bottom + 4
