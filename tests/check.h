@@ -1,5 +1,5 @@
-// A minimal test harness: TEST_MAIN runs the functions TEST(name) { CHECK(...); }. Exit codes: 0 passed, 1 failed, 77
-// skipped.
+// A minimal test harness: TEST_MAIN runs the functions TEST(name) { CHECK(...); }. Exit codes: 0 passed, 1 failed
+// (or no test at all), 77 skipped.
 #pragma once
 
 #include <cmath>
@@ -49,6 +49,10 @@ inline int run_all() {
       ++failed;
       std::printf("FAILED  %s: %s\n", test.name, error.what());
     }
+  }
+  if (tests().empty()) {
+    std::printf("FAILED  there is no TEST in this program\n");
+    return 1;
   }
   std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   if (failed > 0) return 1;
