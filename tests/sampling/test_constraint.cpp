@@ -72,6 +72,29 @@ TEST(the_state_follows_drafts_and_their_replacements) {
   CHECK(allowed_after(state, prompt) == Text({0, 1, 2, 3}));
 }
 
+// The mask after {1, 2} is kept for a place at which {1, 1, 1} then has another token.
+TEST(no_mask_outlives_the_tokens_before_it) {
+  ConstraintState state(std::make_unique<toy::Constraint>(4, same_or_next), 0);
+  CHECK(allowed_after(state, {1}) == Text({1, 2}));
+  CHECK(allowed_after(state, {1, 2}) == Text({2, 3}));
+  CHECK(allowed_after(state, {1, 2, 3}) == Text({0, 3}));
+  CHECK(allowed_after(state, {1, 1, 1, 1}) == Text({1, 2}));
+  CHECK(allowed_after(state, {1, 1}) == Text({1, 2}));
+  CHECK(allowed_after(state, {1, 1, 1}) == Text({1, 2}));
+}
+
+TEST(masks_before_a_replaced_token_are_kept) {
+  auto constraint = std::make_unique<toy::Constraint>(4, same_or_next);
+  const toy::Constraint& counted = *constraint;
+  ConstraintState state(std::move(constraint), 0);
+  const Text tokens = {1, 2, 2};
+  for (int length = 0; length <= 3; ++length) state.mask(tokens.data(), length);
+  CHECK(counted.num_masks == 4);
+  CHECK(allowed_after(state, {1, 1}) == Text({1, 2}));  // replaces the second token
+  CHECK(allowed_after(state, {1}) == Text({1, 2}));
+  CHECK(counted.num_masks == 5);
+}
+
 TEST(nothing_follows_a_token_that_breaks_the_constraint) {
   ConstraintState state(std::make_unique<toy::Constraint>(4, same_or_next), 0);
   CHECK(allowed_after(state, {0, 2}).empty());

@@ -349,6 +349,56 @@ TEST(a_mask_does_not_hide_invalid_logits) {
   }
 }
 
+TEST(a_ban_applies_from_the_shortest_history_that_it_fits) {
+  const std::vector<float> logits = {0.0f, 0.0f, 0.0f};
+  TokenRules rules;
+  rules.banned = {{0, 1}, {2}};
+  Transforms transforms(off(), rules);
+  const auto support = [&](const std::vector<Token>& history) {
+    Distribution out;
+    transforms.apply(logits.data(), 3, history.data(), static_cast<int>(history.size()), out);
+    return out.tokens;
+  };
+  CHECK((support({}) == std::vector<Token>{0, 1}));
+  CHECK((support({0}) == std::vector<Token>{0}));
+  CHECK((support({1}) == std::vector<Token>{0, 1}));
+  CHECK((support({1, 0}) == std::vector<Token>{0}));
+  CHECK((support({0, 1}) == std::vector<Token>{0, 1}));
+}
+
+TEST(an_early_ban_ends_at_its_length) {
+  const std::vector<float> logits = {0.0f, 0.0f};
+  TokenRules rules;
+  rules.early_bans = {{{1}, 2}};
+  Transforms transforms(off(), rules);
+  const std::vector<Token> history = {0, 0, 0};
+  for (int length = 0; length <= 3; ++length) {
+    Distribution out;
+    transforms.apply(logits.data(), 2, history.data(), length, out);
+    CHECK(out.tokens.size() == (length < 2 ? 1u : 2u));
+  }
+}
+
+// All four tokens have a quarter. At this threshold, all but the least likely (of equals, the last) are left out; with
+// one token that reaches the threshold, nothing is.
+TEST(xtc_counts_tokens_at_the_threshold) {
+  SamplingParams params = off();
+  params.xtc_probability = 1.0;
+  const auto support = [&](double threshold, const std::vector<float>& logits) {
+    params.xtc_threshold = threshold;
+    Distribution out;
+    Transforms(params).apply(logits.data(), static_cast<int>(logits.size()), nullptr, 0, out, nullptr, 0.0);
+    return out.tokens;
+  };
+  const std::vector<float> equal(4, 1.0f);
+  CHECK((support(0.25, equal) == std::vector<Token>{3}));
+  CHECK((support(0.26, equal) == std::vector<Token>{0, 1, 2, 3}));
+  CHECK((support(0.5, {1.0f, 1.0f}) == std::vector<Token>{1}));
+  const std::vector<float> one_likely = {std::log(8.0f), 0.0f, 0.0f};
+  CHECK((support(0.5, one_likely) == std::vector<Token>{0, 1, 2}));
+  CHECK((support(0.05, one_likely) == std::vector<Token>{2}));
+}
+
 TEST(a_mask_that_leaves_nothing_is_told_apart) {
   std::vector<float> logits = random_logits(10);
   Distribution out;

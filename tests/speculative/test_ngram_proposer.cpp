@@ -31,6 +31,12 @@ TEST(continues_the_latest_copy_of_the_longest_suffix) {
   CHECK(proposal({4, 3, 7, 3}, 3) == Text({7, 3}));  // no more than follow the match
 }
 
+TEST(finds_a_copy_at_the_start_of_the_text) {
+  CHECK(proposal({4, 7, 8, 4}, 2) == Text({7, 8}));
+  CHECK(proposal({1, 2, 3, 9, 8, 2, 7, 1, 2, 3}, 1) == Text({9}));
+  CHECK(proposal({1, 2, 5, 1, 2}, 4, NgramProposer(2, 2)) == Text({5, 1, 2}));
+}
+
 TEST(proposes_nothing_without_a_match) {
   CHECK(proposal({1, 2, 3}, 4).empty());
   CHECK(proposal({1}, 4).empty());

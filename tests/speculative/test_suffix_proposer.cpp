@@ -120,6 +120,21 @@ TEST(earlier_outputs_are_proposed) {
   CHECK(proposal(proposer, *sequence_of({4, 5, 6, 2, 4, 5, 6}, 1), 1) == Text({7}));
 }
 
+// The second output does not follow the first: neither a draft nor a match runs from one into the other.
+TEST(an_earlier_output_ends_where_it_ends) {
+  SuffixProposer proposer;
+  const Text first = {5, 6, 7}, second = {8, 9, 3};
+  proposer.remember(first.data(), 3);
+  proposer.remember(second.data(), 3);
+  CHECK(proposal(proposer, *sequence_of({4, 5, 6}), 4) == Text({7}));
+  CHECK(proposal(proposer, *sequence_of({4, 6, 7}), 4).empty());
+  EarlierOutputs outputs;
+  outputs.add(first.data(), 3);
+  outputs.add(second.data(), 3);
+  const Text across = {7, 8};
+  CHECK(outputs.halves()[0].find(across.data(), 2).length == 1);
+}
+
 // With token and block verification and a number for K, a seed repeats its output.
 TEST(earlier_outputs_are_not_proposed_where_a_seed_must_repeat_the_drafts) {
   SuffixProposer proposer;
