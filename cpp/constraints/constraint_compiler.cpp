@@ -116,17 +116,19 @@ Pattern pattern_of(const std::string& name, const std::string& regex) {
   }
 }
 
-xgrammar::Grammar parsed_grammar(const std::string& gbnf) {
-  const std::string text = xgrammar_text_of(gbnf);
+xgrammar::Grammar parsed_grammar(const std::string& gbnf, GrammarSource source) {
+  const std::string text = xgrammar_text_of(gbnf, source);
   return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
 }
 
 // Both alternatives begin with the prefix.
 xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
   std::vector<xgrammar::Grammar> after_prefix;
-  if (!call.prefix.empty()) after_prefix.push_back(parsed_grammar("root ::= " + gbnf_literal(call.prefix)));
+  if (!call.prefix.empty())
+    after_prefix.push_back(parsed_grammar("root ::= " + gbnf_literal(call.prefix), GrammarSource::ours));
   after_prefix.push_back(text);
-  return xgrammar::Grammar::Union({parsed_grammar(call.grammar), xgrammar::Grammar::Concat(after_prefix)});
+  return xgrammar::Grammar::Union(
+      {parsed_grammar(call.grammar, GrammarSource::ours), xgrammar::Grammar::Concat(after_prefix)});
 }
 
 }  // namespace
@@ -134,7 +136,7 @@ xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
 struct ConstraintCompiler::Compiler {
   static constexpr int num_threads = 1;
   static constexpr bool is_cached = true;
-  static constexpr std::int64_t cache_bytes = 64 << 20;
+  static constexpr std::int64_t cache_bytes = 20 << 20;  // of compiled grammars, the last used
 
   Compiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
       : vocabulary(pieces, xgrammar::VocabType::RAW, static_cast<int>(pieces.size()),
@@ -166,7 +168,8 @@ ConstraintCompiler::~ConstraintCompiler() = default;
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::call(const Call& call) const {
   try {
-    const xgrammar::CompiledGrammar grammar = compiler_->compiler.CompileGrammar(parsed_grammar(call.grammar));
+    const xgrammar::CompiledGrammar grammar =
+        compiler_->compiler.CompileGrammar(parsed_grammar(call.grammar, GrammarSource::ours));
     return std::make_unique<GrammarConstraint>(grammar, compiler_->vocabulary.GetVocabSize(), call.prefix);
   } catch (const XgrammarError& error) {
     throw ArgumentError("grammar", std::string("is not supported: ") + error.what());
@@ -174,7 +177,7 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::call(const Call& call)
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::string& gbnf, const Call& or_call) const {
-  return compiler_->compiled("grammar", parsed_grammar(gbnf), or_call);
+  return compiler_->compiled("grammar", parsed_grammar(gbnf, GrammarSource::client), or_call);
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema, bool is_strict,

@@ -1,5 +1,6 @@
 #include "engine/request_constraints.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/argument.h"
@@ -25,11 +26,17 @@ std::string grammar_of_choices(const std::vector<std::string>& choices) {
   return "root ::= " + alternatives;
 }
 
-// control_tokens: rendered by name, see Request.
-const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>& control_tokens) {
+// control_tokens: rendered by name, see Request. A compiler has the vocabulary's pieces and a cache of its own, so only
+// a few are kept: one without control tokens, and those of the chats and structural tags at hand.
+std::shared_ptr<const ConstraintCompiler> RequestConstraints::compiler(const std::vector<Token>& control_tokens) {
+  constexpr std::size_t max_compilers = 3;
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<ConstraintCompiler>& compiler = compilers_[control_tokens];
-  if (compiler) return *compiler;
+  const auto found = std::find_if(compilers_.begin(), compilers_.end(),
+                                  [&](const Compiler& one) { return one.control_tokens == control_tokens; });
+  if (found != compilers_.end()) {
+    compilers_.splice(compilers_.begin(), compilers_, found);
+    return compilers_.front().compiler;
+  }
   std::vector<std::string> pieces(idx(vocabulary_size_));
   std::vector<Token> ends;
   for (Token token = 0; token < vocabulary_size_; ++token) {
@@ -41,8 +48,9 @@ const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>&
   for (const Token token : control_tokens) {
     if (!vocabulary_.is_end_of_generation(token)) pieces.at(idx(token)) = vocabulary_.piece(token, true);
   }
-  compiler = std::make_unique<ConstraintCompiler>(pieces, ends);
-  return *compiler;
+  compilers_.push_front({control_tokens, std::make_shared<const ConstraintCompiler>(pieces, ends)});
+  if (compilers_.size() > max_compilers) compilers_.pop_back();
+  return compilers_.front().compiler;
 }
 
 std::vector<Token> RequestConstraints::control_tokens(const Request& request) const {
@@ -77,12 +85,12 @@ std::unique_ptr<sampling::Constraint> RequestConstraints::compile_form(const Req
   const ConstraintCompiler::Call call =
       request.call ? ConstraintCompiler::Call{request.call->grammar, request.call->prefix} : ConstraintCompiler::Call();
   try {
-    const ConstraintCompiler& compiler = this->compiler(control_tokens(request));
-    if (request.grammar) return compiler.grammar(*request.grammar, call);
-    if (request.regex) return compiler.regex(*request.regex, call);
-    if (request.structural_tag) return compiler.structural_tag(*request.structural_tag, request.strict_schema);
-    if (request.json_schema) return compiler.json_schema(*request.json_schema, request.strict_schema, call);
-    return compiler.call(call);
+    const std::shared_ptr<const ConstraintCompiler> compiler = this->compiler(control_tokens(request));
+    if (request.grammar) return compiler->grammar(*request.grammar, call);
+    if (request.regex) return compiler->regex(*request.regex, call);
+    if (request.structural_tag) return compiler->structural_tag(*request.structural_tag, request.strict_schema);
+    if (request.json_schema) return compiler->json_schema(*request.json_schema, request.strict_schema, call);
+    return compiler->call(call);
   } catch (const ArgumentError& error) {
     if (request.constraint_name.empty()) throw;
     throw ArgumentError(request.constraint_name, error.problem());

@@ -1,7 +1,7 @@
 // The constraints of requests: grammars, JSON schemas and regular expressions over the target's vocabulary.
 #pragma once
 
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,15 +34,19 @@ class RequestConstraints {
   std::vector<Token> control_tokens(const Request& request) const;
 
  private:
+  struct Compiler {
+    std::vector<Token> control_tokens;  // rendered by name
+    std::shared_ptr<const ConstraintCompiler> compiler;
+  };
+
   std::unique_ptr<sampling::Constraint> compile_form(const Request& request);
-  const ConstraintCompiler& compiler(const std::vector<Token>& control_tokens);
+  std::shared_ptr<const ConstraintCompiler> compiler(const std::vector<Token>& control_tokens);
 
   const Vocabulary vocabulary_;
   const int vocabulary_size_;
   const std::string target_;
   std::mutex mutex_;
-  std::map<std::vector<Token>, std::unique_ptr<ConstraintCompiler>>
-      compilers_;  // by Request::control_tokens, made when needed
+  std::list<Compiler> compilers_;  // made when needed, the last used first; at most max_compilers
 };
 
 }  // namespace specdec

@@ -551,6 +551,31 @@ TEST(bad_grammars_and_regular_expressions) {
   CHECK_THROWS(compiler().regex("\xff"), std::invalid_argument, "not UTF-8");
 }
 
+TEST(errors_of_grammars_name_the_place) {
+  const auto fails = [](const std::string& gbnf, const std::string& words) {
+    std::string problem;
+    try {
+      (void)compiler().grammar(gbnf);
+    } catch (const std::invalid_argument& error) {
+      problem = error.what();
+    }
+    if (problem.find("grammar is not valid: " + words) == std::string::npos)
+      check::fail(__FILE__, __LINE__, problem + ", instead of: " + words);
+  };
+  fails("root ::= a\n", "line 1, character 10: 'a': no rule has this name");
+  fails("root ::= \"a\"\nroot ::= \"b\"", "line 2, character 1: 'root': this rule is defined twice");
+  fails("root ::= \"a\" )", "line 1, character 14: ')': no parenthesis is open");
+  fails("root ::= (\"a\"", "line 1, character 10: '(': the parenthesis is not closed");
+  fails("root ::= [b-a]", "line 1, character 11: 'b-a': the range is backwards");
+  fails("root ::= \"\u00e4\" \"\\q\"", "line 1, character 15: '\\q': invalid escape");
+  fails("root ::= \"a\"{x}", "line 1, character 13: '{x': a count is {n}, {n,} or {n,m}");
+  fails("root ::= (=\"a\")", "line 1, character 10: '(=': lookahead is not supported");
+  fails("root ::= <[3]>", "line 1, character 10: '<': tokens are not supported");
+  fails("root ::= TagDispatch((\"a\", b))", "line 1, character 22: '(': the parenthesis is not closed");
+  fails("root ::= a\na ::= \"x\" (a | root)", "line 1, character 1: 'root': this rule needs itself, so no text matches it");
+  fails("x", "line 1, character 1: 'x': a rule must begin here");
+}
+
 TEST(grammars_that_call_themselves) {
   for (const char* grammar : {"root ::= root \"a\" | \"b\"", "root ::= other \"a\" | \"b\"\nother ::= root"}) {
     CHECK(grammar_takes(grammar, "ba") && grammar_takes(grammar, "baaa") && !grammar_takes(grammar, "a"));
