@@ -15,8 +15,9 @@ enum Kind { grammar, json_schema, regex, structural_tag, num_kinds };
 inline const std::vector<std::string>& sound_inputs(Kind kind) {
   static const std::vector<std::string> texts[num_kinds] = {
       {"root ::= term (\"+\" term)*\nterm ::= [0-9]+ | \"(\" root \")\"\n", "root ::= \"a\"{2,5} . [^a-c\\]] # x\n",
-       "root ::= a | b\na ::= root \"x\" | \"\"\nb ::= a? b* \"\\u1234\\x41\"", "root ::= (=\"a\") [a-z]",
-       "root ::= TagDispatch((\"a\", b), loop_after_dispatch=false)\nb ::= \"c\""},
+       "root ::= a | b\na ::= root \"x\" | \"\"\nb ::= a? b* \"\\u1234\\x41\"",
+       "root ::= \"(\" root \")\" | [^\\x41-Z\\U0001F600]{2,} (\"a\" |)",
+       "root ::= ws \"{\" (ws a-b (\",\" ws a-b)*)? \"}\"\nws ::= [ \\t\\n]*\na-b ::= \"\\\"\" . \"\\\"\""},
       {R"({"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"$ref":"#"}},"required":["a"]})",
        R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})",
        R"({"oneOf":[{"type":"string","pattern":"^(a|b){2,3}$"},{"const":1.5e300}]})",

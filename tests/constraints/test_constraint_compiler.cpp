@@ -572,7 +572,8 @@ TEST(errors_of_grammars_name_the_place) {
   fails("root ::= (=\"a\")", "line 1, character 10: '(=': lookahead is not supported");
   fails("root ::= <[3]>", "line 1, character 10: '<': tokens are not supported");
   fails("root ::= TagDispatch((\"a\", b))", "line 1, character 22: '(': the parenthesis is not closed");
-  fails("root ::= a\na ::= \"x\" (a | root)", "line 1, character 1: 'root': this rule needs itself, so no text matches it");
+  fails("root ::= a\na ::= \"x\" (a | root)",
+        "line 1, character 1: 'root': this rule needs itself, so no text matches it");
   fails("x", "line 1, character 1: 'x': a rule must begin here");
 }
 
