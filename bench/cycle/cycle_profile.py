@@ -2,10 +2,10 @@
 
 python -m bench.cycle.cycle_profile [TARGET DRAFT] [--temperatures 0 0.8] [--k 3]
 
-Samples the main thread of `specdec generate` with perf (Debian: linux-perf). A sample inside a cycle counts for the
-layer of its innermost frame that belongs to one; milliseconds are shares of the measured time of a cycle. Other
-programs on the machine hardly change the shares, except that of waiting. Without models: the bundled pair. The
-end-of-text token is banned.
+Samples the threads of `specdec generate` with perf (Debian: linux-perf). A sample inside a cycle, on the executor's
+thread, counts for the layer of its innermost frame that belongs to one; milliseconds are shares of the measured time of
+a cycle. Other programs on the machine hardly change the shares, except that of waiting. Without models: the bundled
+pair. The end-of-text token is banned.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ LAYERS = {
     "transforms": r"specdec::sampling::Transforms::",
     "verification": r"specdec::sampling::",
     "text": r"specdec::TextStream|specdec::Vocabulary|specdec::Text::",
-    "the loop": r"specdec::Decoder|specdec::Scheduler|specdec::Generator::next",
+    "the loop": r"specdec::Decoder|specdec::Scheduler|specdec::Executor",
 }
 LAYER_OF = {name: re.compile(rf"(void )?({pattern})") for name, pattern in LAYERS.items()}
-CYCLE = "specdec::Generator::next"
+CYCLE, THREAD = "specdec::Scheduler::cycle", "specdec::Executor::work"
 MODELS = {"specdec::DraftModelProposer::": "draft", "specdec::Decoder::": "target"}  # innermost first
 OURS = ["truncating caches", "log-probability of the pieces", "transforms", "verification", "text", "the loop"]
 
@@ -66,7 +66,6 @@ def profile(command: list[str], frequency: int) -> tuple[Counter[tuple[str, str]
             "perf",
             "record",
             "-q",
-            "--no-inherit",
             "-m",
             "64M",
             "-F",
@@ -85,8 +84,8 @@ def profile(command: list[str], frequency: int) -> tuple[Counter[tuple[str, str]
             ["perf", "script", "-i", data, *fields], capture_output=True, text=True, check=True
         ).stdout
     every = list(stacks(script))
-    passes = [stack for stack in every if "llama_context::process_ubatch" in stack]
-    if sum("main" in stack for stack in passes) < 0.95 * len(passes):
+    passes = [stack for stack in every if any("llama_context::process_ubatch" in frame for frame in stack)]
+    if sum(any(frame.startswith(THREAD) for frame in stack) for stack in passes) < 0.95 * len(passes):
         sys.exit("error: perf truncated stacks")  # the remaining samples would be biased
     found = Counter(found for stack in every if (found := classify(stack)))
     return found, json.loads(out.stdout.splitlines()[-1])["stats"]
@@ -133,6 +132,8 @@ def main() -> None:
                 tokens + stats["tokens"],
             )
         total = found.total()
+        if total == 0:
+            sys.exit(f"error: no sample is inside {CYCLE}")
         per_sample = 1e3 * seconds / cycles / total
         print(
             f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms and "
