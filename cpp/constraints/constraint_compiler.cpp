@@ -55,6 +55,12 @@ class GrammarConstraint final : public sampling::Constraint {
   int length_ = 0;
 };
 
+// xgrammar's checks speak of its inside. Readers of ours find what is wrong before; this is for what they do not know.
+[[noreturn]] void fail_to_compile(const std::string& name, const XgrammarError& error) {
+  if (name == "json_schema") throw ArgumentError(name, std::string("is not supported: ") + error.what());
+  throw ArgumentError(name, "cannot be used: it goes beyond what the compiler of grammars supports");
+}
+
 // Runs parse(), which makes an xgrammar::Grammar. A warning is an error here, because xgrammar ignores what it warns
 // about.
 template <class Parse>
@@ -69,6 +75,9 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
+  } catch (const XgrammarError& error) {
+    if (name == "grammar") fail_to_compile(name, error);
+    throw ArgumentError(name, std::string("is not valid: ") + error.what());
   } catch (const std::exception& error) {
     throw ArgumentError(name, std::string("is not valid: ") + error.what());
   }
@@ -152,7 +161,7 @@ struct ConstraintCompiler::Compiler {
       return std::make_unique<GrammarConstraint>(compiler.CompileGrammar(either), vocabulary.GetVocabSize(),
                                                  or_call.prefix);
     } catch (const XgrammarError& error) {
-      throw ArgumentError(name, std::string("is not supported: ") + error.what());
+      fail_to_compile(name, error);
     }
   }
 
@@ -172,7 +181,7 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::call(const Call& call)
         compiler_->compiler.CompileGrammar(parsed_grammar(call.grammar, GrammarSource::ours));
     return std::make_unique<GrammarConstraint>(grammar, compiler_->vocabulary.GetVocabSize(), call.prefix);
   } catch (const XgrammarError& error) {
-    throw ArgumentError("grammar", std::string("is not supported: ") + error.what());
+    fail_to_compile("grammar", error);
   }
 }
 

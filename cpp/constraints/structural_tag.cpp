@@ -1,13 +1,16 @@
 #include "constraints/structural_tag.h"
 
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/argument.h"
 #include "base/json_depth.h"
+#include "base/utf8.h"
 #include "constraints/gbnf.h"
 #include "constraints/json_schema.h"
 #include "constraints/limits.h"
+#include "constraints/pattern.h"
 
 namespace specdec {
 namespace {
@@ -44,6 +47,7 @@ class Checker {
     if (!format.is_object() || !format.contains("type") || !format.at("type").is_string())
       fail(pointer, R"(is not a format: it must be an object with a type, such as {"type": "any_text"})");
     const std::string type = format.at("type");
+    check_members(format, type, pointer);
     if (type == "repeat") times *= count(format, pointer);
     num_places_ += times;
     if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
@@ -76,6 +80,45 @@ class Checker {
       fail(pointer, problem.compare(0, same.size(), same) == 0
                         ? "has a part that cannot be used: " + problem.substr(same.size())
                         : problem);
+    }
+  }
+
+  // What a format of this type must have. What it may have, xgrammar checks.
+  static void check_members(const Json& format, const std::string& type, const std::string& pointer) {
+    static const std::map<std::string, std::vector<const char*>> members = {
+        {"const_string", {"value"}},
+        {"json_schema", {"json_schema"}},
+        {"qwen_xml_parameter", {"json_schema"}},
+        {"any_text", {}},
+        {"any_tokens", {}},
+        {"regex", {"pattern"}},
+        {"grammar", {"grammar"}},
+        {"sequence", {"elements"}},
+        {"or", {"elements"}},
+        {"optional", {"content"}},
+        {"plus", {"content"}},
+        {"star", {"content"}},
+        {"repeat", {"content", "min", "max"}},
+        {"tag", {"begin", "content", "end"}},
+        {"triggered_tags", {"triggers", "tags"}},
+        {"tags_with_separator", {"tags", "separator"}},
+        {"token", {"token"}},
+        {"exclude_token", {}},
+        {"token_triggered_tags", {"trigger_tokens", "tags"}},
+        {"dispatch", {"rules"}},
+        {"token_dispatch", {"rules"}}};
+    const auto found = members.find(type);
+    if (found == members.end()) fail(pointer + "/type", "is \"" + printable(type) + "\", which is no type of a format");
+    for (const char* member : found->second) {
+      if (!format.contains(member)) fail(pointer, "has no \"" + std::string(member) + "\"");
+    }
+    for (const char* list : {"elements", "tags", "triggers", "trigger_tokens", "rules"}) {
+      if (!format.contains(list)) continue;
+      if (!format.at(list).is_array() || format.at(list).empty())
+        fail(pointer + "/" + list, "must be a list that is not empty");
+    }
+    for (const char* text : {"value", "separator"}) {
+      if (format.contains(text) && !format.at(text).is_string()) fail(pointer + "/" + text, "must be a string");
     }
   }
 
@@ -119,17 +162,29 @@ class Checker {
       fail(pointer + "/max_whitespace_cnt", "must be a whole number from 0 to " + std::to_string(max_counted_places));
   }
 
-  static void check_regex(const Json& format, const std::string& pointer, std::int64_t times) {
-    if (!format.contains("pattern") || !format.at("pattern").is_string()) return;
-    const std::string& pattern = format.at("pattern").get_ref<const std::string&>();
-    at(pointer + "/pattern", [&] {
-      check_constraint_text("regex", pattern, max_regex_bytes);
-      check_nesting_and_counts("regex", "(" + pattern + "){" + std::to_string(times) + "}", false);
+  // Becomes a grammar with the automaton that our reader makes of it.
+  static void check_regex(Json& format, const std::string& pointer, std::int64_t times) {
+    const Json* const text = format.contains("pattern") ? &format.at("pattern") : nullptr;
+    if (text == nullptr || !text->is_string()) fail(pointer + "/pattern", "must be a regular expression");
+    const std::string regex = *text;
+    const std::string rule = at(pointer + "/pattern", [&] {
+      check_constraint_text("regex", regex, max_regex_bytes);
+      check_nesting_and_counts("regex", "(" + regex + "){" + std::to_string(times) + "}", false);
+      try {
+        const Pattern pattern(regex, Pattern::Match::whole);
+        if (pattern.is_empty()) throw ArgumentError("regex", "cannot be used: no text matches it");
+        return pattern.rule_body(Pattern::Text::plain);
+      } catch (const PatternError& error) {
+        throw ArgumentError("regex",
+                            (error.is_valid() ? "cannot be used: " : "is not valid: ") + std::string(error.what()));
+      }
     });
+    format = {{"type", "grammar"}, {"grammar", "root ::= " + rule}};
   }
 
   static void check_grammar(Json& format, const std::string& pointer) {
-    if (!format.contains("grammar") || !format.at("grammar").is_string()) return;
+    if (!format.contains("grammar") || !format.at("grammar").is_string())
+      fail(pointer + "/grammar", "must be a grammar");
     const std::string grammar = format.at("grammar");
     format["grammar"] = at(pointer + "/grammar", [&] { return xgrammar_text_of(grammar); });
   }

@@ -633,6 +633,8 @@ TEST(formats_of_a_structural_tag) {
       "pattern": "n[0-9]{2}"}, {"type": "grammar", "grammar": "root ::= \"g\" [a-c]+"}]}]})";
   CHECK(takes(sequence, "<t>why</t>yes") && takes(sequence, "<t></t>n12") && takes(sequence, "<t>a</t>gab"));
   CHECK(!takes(sequence, "yes") && !takes(sequence, "<t>a</t>n1") && !takes(sequence, "<t>a</t>gd"));
+  const char* const anchored = R"J({"type": "regex", "pattern": "(^[\\^a].$)"})J";
+  CHECK(takes(anchored, "^x") && takes(anchored, "aa") && !takes(anchored, "xa") && !takes(anchored, "a\n"));
   const std::string repeat =
       R"({"type": "repeat", "min": 2, "max": 3, "content": {"type": "const_string", "value": "a"}})";
   CHECK(takes(repeat, "aa") && takes(repeat, "aaa") && !takes(repeat, "a") && !takes(repeat, "aaaa"));
@@ -657,8 +659,15 @@ TEST(structural_tags_that_are_wrong) {
   fails("{}", "it must have a format, or structures and triggers");
   fails(R"({"structures": [{"begin": "a"}], "triggers": ["a"]})", "each of /structures has a begin");
   fails(R"({"format": {}})", "/format is not a format");
-  fails(R"({"format": {"type": "hiccup"}})", "hiccup");
-  fails(R"({"format": {"type": "regex", "pattern": "(a"}})", "structural_tag is not valid");
+  fails(R"({"format": {"type": "hiccup"}})", "/format/type is \"hiccup\", which is no type of a format");
+  fails(R"({"format": {"type": "regex", "pattern": "(a"}})",
+        "structural_tag cannot be used: /format/pattern is not valid: '(' at character 1: the group is not closed");
+  fails(R"({"format": {"type": "regex", "pattern": "a^b"}})", "/format/pattern");
+  fails(R"({"format": {"type": "optional", "content": {"type": "regex"}}})", "/format/content has no \"pattern\"");
+  fails(R"({"format": {"type": "grammar", "grammar": "root ::= x"}})",
+        "/format/grammar is not valid: line 1, character 10: 'x': no rule has this name");
+  fails(R"({"format": {"type": "sequence", "elements": []}})", "/format/elements must be a list that is not empty");
+  fails(R"({"format": {"type": "const_string", "value": 1}})", "/format/value must be a string");
   fails(R"({"format": {"type": "regex", "pattern": "[a-z]{9999}"}})", "/format/pattern");
   fails(R"({"format": {"type": "repeat", "min": 0, "max": 99999, "content": {"type": "any_text"}}})",
         "/format/max must");
