@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "constraints/automaton_constraint.h"
 #include "constraints/gbnf.h"
-#include "constraints/json_schema.h"
 #include "constraints/json_text.h"
 #include "constraints/limits.h"
 #include "constraints/pattern.h"
+#include "constraints/schema_grammar.h"
 #include "constraints/structural_tag.h"
 #include "constraints/xgrammar_log.h"
 
@@ -80,36 +80,6 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
     throw ArgumentError(name, std::string("is not valid: ") + error.what());
   } catch (const std::exception& error) {
     throw ArgumentError(name, std::string("is not valid: ") + error.what());
-  }
-}
-
-xgrammar::Grammar parsed_schema(const std::string& schema) {
-  constexpr bool any_whitespace = false, is_strict = true;
-  return parsed("json_schema", [&] {
-    return xgrammar::Grammar::FromJSONSchema(schema, any_whitespace, std::nullopt, std::nullopt, is_strict);
-  });
-}
-
-// Whether a rule of the grammar is an automaton. xgrammar turns a pattern into an automaton, which leaves out the
-// characters that a JSON string must escape. If it cannot, the pattern becomes rules that allow these characters, and
-// an output might not be JSON.
-bool is_automaton(const xgrammar::Grammar& grammar) {
-  const std::string text = grammar.ToString(), definition = " ::= ", automaton = "Regex(";
-  for (std::size_t begin = 0; begin < text.size(); begin = std::min(text.find('\n', begin), text.size() - 1) + 1) {
-    const std::size_t body = text.find(definition, begin);
-    if (body != std::string::npos && text.compare(body + definition.size(), automaton.size(), automaton) == 0)
-      return true;
-  }
-  return false;
-}
-
-void check_patterns(const std::string& name, const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) {
-    if (is_automaton(parsed_schema(pattern))) continue;
-    throw ArgumentError(name,
-                        "cannot be used: a pattern with characters that JSON escapes, with characters beyond ASCII, or "
-                        "with counts above 128 is not supported: " +
-                            pattern);
   }
 }
 
@@ -191,16 +161,19 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::str
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema, bool is_strict,
                                                                       const Call& or_call) const {
-  const SupportedSchema supported = supported_schema(schema, is_strict);
-  check_patterns("json_schema", supported.patterns);
-  return limited_json(compiler_->compiled("json_schema", parsed_schema(supported.text), or_call),
-                      compiler_->json_tokens, supported.limits);
+  SchemaStyle style;
+  style.is_strict = is_strict;
+  SchemaGrammar grammar = schema_grammar(schema, style);
+  auto constraint = compiler_->compiled(
+      "json_schema", parsed("json_schema", [&] { return xgrammar::Grammar::FromEBNF(grammar.rules, grammar.root); }),
+      or_call);
+  if (grammar.places.places.empty()) return constraint;
+  return limited_json(std::move(constraint), compiler_->json_tokens, std::move(grammar.places));
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const std::string& tag, bool is_strict) const {
   constexpr const char* name = "structural_tag";
   const SupportedStructuralTag supported = supported_structural_tag(tag, is_strict);
-  check_patterns(name, supported.patterns);
   const xgrammar::Grammar grammar = parsed(name, [&] {
     auto made = xgrammar::Grammar::FromStructuralTag(supported.text, compiler_->vocabulary);
     if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made))

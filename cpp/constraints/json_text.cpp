@@ -8,14 +8,11 @@
 namespace specdec {
 namespace {
 
-constexpr int max_exponent_digits = 2;
+// Of an integer that must differ from others: as many as the grammar of integers allows.
+constexpr int max_digits = 16;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }  // in UTF-8
-
-int room_for_digits(const JsonLimits& limits, const JsonPlace& place) {
-  return (place.in_exponent() ? max_exponent_digits : limits.max_digits) - place.num_digits();
-}
 
 // The same text for all equal values.
 std::string canonical(const std::string& item) {
@@ -29,10 +26,7 @@ bool begins_with(const std::string& text, const std::string& begin) {
 
 bool is_value_string(const JsonPlace& place) { return place.in_string() && !place.is_key(); }
 
-int room_in_string(const JsonLimits& limits, const JsonPlace& place) {
-  const auto known = limits.max_lengths.find(place.property());
-  return (known != limits.max_lengths.end() ? known->second : limits.max_length) - place.length();
-}
+int room_in_string(const JsonPlace& place) { return place.max_length() - place.length(); }
 
 int characters_before_quote(const std::string& piece) {
   int count = 0;
@@ -46,33 +40,35 @@ int characters_before_quote(const std::string& piece) {
 class LimitedJson final : public sampling::Constraint {
  public:
   LimitedJson(std::unique_ptr<sampling::Constraint> grammar, std::shared_ptr<const JsonTokens> tokens,
-              JsonLimits limits)
-      : grammar_(std::move(grammar)), tokens_(std::move(tokens)), limits_(std::move(limits)), place_(limits_) {}
+              JsonPlaces places)
+      : grammar_(std::move(grammar)),
+        tokens_(std::move(tokens)),
+        places_(std::move(places)),
+        after_{JsonPlace(places_)} {}
 
   int vocabulary_size() const override { return grammar_->vocabulary_size(); }
 
   void write_mask(std::uint32_t* words) override {
     grammar_->write_mask(words);
-    tokens_->keep_within(limits_, place_, words);
+    tokens_->keep_within(after_.back(), words);
   }
 
   bool advance(Token token) override {
     if (!may_come(token) || !grammar_->advance(token)) return false;
-    output_.push_back(token);
-    place_.read(tokens_->piece(token));
+    JsonPlace next = after_.back();
+    next.read(tokens_->piece(token));
+    after_.push_back(std::move(next));
     return true;
   }
 
   void truncate(int length) override {
     grammar_->truncate(length);
-    output_.resize(idx(length));
-    place_ = JsonPlace(limits_);
-    for (const Token token : output_) place_.read(tokens_->piece(token));
+    after_.erase(after_.begin() + length + 1, after_.end());
   }
 
  private:
   bool may_come(Token token) {
-    if (token < 0 || token >= vocabulary_size() || tokens_->allows(limits_, place_, token)) return true;
+    if (token < 0 || token >= vocabulary_size() || tokens_->allows(after_.back(), token)) return true;
     sampling::TokenMask mask;
     mask.fill(vocabulary_size(), [this](std::uint32_t* words) { write_mask(words); });
     return mask.contains(token);
@@ -80,12 +76,29 @@ class LimitedJson final : public sampling::Constraint {
 
   std::unique_ptr<sampling::Constraint> grammar_;
   std::shared_ptr<const JsonTokens> tokens_;
-  JsonLimits limits_;
-  std::vector<Token> output_;
-  JsonPlace place_;
+  JsonPlaces places_;
+  std::vector<JsonPlace> after_;  // [i]: after i tokens
 };
 
 }  // namespace
+
+bool WrittenItems::has(const std::string& item, int count) const {
+  const auto found = numbers_.find(item);
+  return found != numbers_.end() && found->second < count;
+}
+
+bool WrittenItems::has_beginning(const std::string& begin, int count) const {
+  for (auto at = numbers_.lower_bound(begin); at != numbers_.end() && begins_with(at->first, begin); ++at) {
+    if (at->second < count) return true;
+  }
+  return false;
+}
+
+void WrittenItems::add(std::string item, int count) {
+  for (; order_.size() > idx(count); order_.pop_back()) numbers_.erase(order_.back());
+  const auto [entry, is_new] = numbers_.emplace(std::move(item), count);
+  if (is_new) order_.push_back(entry);
+}
 
 void JsonPlace::read(const std::string& bytes) {
   for (const char c : bytes) {
@@ -98,7 +111,12 @@ void JsonPlace::read_in_string(char c) {
   if (!item_.empty()) item_ += c;
   if (c == '"' && escape_left_ == 0) {
     in_string_ = false;
-    if (is_key_) levels_.back().key = text_;
+    if (is_key_) {
+      const JsonPlaces::Place* const object = places_->at(levels_.back().place);
+      const auto member =
+          object == nullptr ? std::map<std::string, int>::const_iterator() : object->members.find(text_);
+      if (object != nullptr) child_ = member == object->members.end() ? object->others : member->second;
+    }
     if (!item_.empty()) end_item();
     return;
   }
@@ -116,17 +134,14 @@ void JsonPlace::read_outside(char c) {
   const bool is_separator = c == ',' || c == ']' || c == '}' || c == ' ' || c == ':';
   if (is_separator && !item_.empty()) end_item();
   if (is_item && !is_separator && c != '[' && c != '{') item_ += c;
-  if (c == ',' && !levels_.empty() && levels_.back().distinct != nullptr) {
-    const Level& level = levels_.back();
-    if (!level.distinct->values.empty() && level.used->size() + added_.size() >= level.distinct->values.size())
+  if (c == ',' && !levels_.empty()) {
+    Level& level = levels_.back();
+    if (level.distinct != nullptr && !level.distinct->values.empty() &&
+        idx(level.num_used) + added_.size() >= level.distinct->values.size())
       has_repeated_ = true;
+    ++level.index;
+    begin_item();
   }
-  if (is_digit(c)) {
-    ++num_digits_;
-    return;
-  }
-  in_exponent_ = ((c == 'e' || c == 'E') && num_digits_ > 0) || (in_exponent_ && (c == '+' || c == '-'));
-  num_digits_ = 0;
   if (c == '"') {
     in_string_ = true;
     is_key_ = !levels_.empty() && levels_.back().is_object && levels_.back().expects_key;
@@ -145,11 +160,27 @@ void JsonPlace::read_outside(char c) {
 void JsonPlace::open(bool is_object) {
   item_.clear();  // an item with parts belongs to a call: items that must differ have none
   added_.clear();
-  const bool is_value = levels_.empty() || levels_.back().is_object;
-  const auto& rules = is_object ? limits_->names : limits_->items;
-  const auto rule = is_value ? rules.find(levels_.empty() ? "" : levels_.back().key) : rules.end();
-  levels_.push_back({is_object, is_object, "", rule == rules.end() ? nullptr : &rule->second,
-                     rule == rules.end() ? nullptr : std::make_shared<std::set<std::string>>()});
+  const JsonPlaces::Place* const place = places_->at(child_);
+  const Distinct* distinct = nullptr;
+  if (place != nullptr && (is_object ? place->names : place->items))
+    distinct = is_object ? &*place->names : &*place->items;
+  levels_.push_back(
+      {is_object, is_object, child_, 0, distinct, distinct == nullptr ? nullptr : std::make_shared<WrittenItems>(), 0});
+  begin_item();
+}
+
+// Sets child_ for the next item of an array.
+void JsonPlace::begin_item() {
+  const Level& level = levels_.back();
+  const JsonPlaces::Place* const place = places_->at(level.place);
+  child_ = -1;
+  if (place == nullptr || level.is_object) return;
+  child_ = idx(level.index) < place->first.size() ? place->first[idx(level.index)] : place->items_place;
+}
+
+int JsonPlace::max_length() const {
+  const JsonPlaces::Place* const place = places_->at(child_);
+  return place == nullptr || is_key_ ? JsonPlaces::no_limit : place->max_length;
 }
 
 void JsonPlace::end_item() {
@@ -157,7 +188,8 @@ void JsonPlace::end_item() {
   std::string item = level.distinct->values.empty() ? canonical(item_) : item_;
   item_.clear();
   if (is_used(item)) has_repeated_ = true;
-  else (is_trial_ ? added_ : *level.used).insert(std::move(item));
+  else if (is_trial_) added_.push_back(std::move(item));
+  else level.used->add(std::move(item), level.num_used++);
 }
 
 JsonPlace JsonPlace::trial() const {
@@ -167,7 +199,8 @@ JsonPlace JsonPlace::trial() const {
 }
 
 bool JsonPlace::is_used(const std::string& item) const {
-  return levels_.back().used->count(item) != 0 || added_.count(item) != 0;
+  return levels_.back().used->has(item, levels_.back().num_used) ||
+         std::find(added_.begin(), added_.end(), item) != added_.end();
 }
 
 bool JsonPlace::has_distinct() const {
@@ -190,9 +223,7 @@ bool JsonPlace::may_repeat_string() const {
   if (escape_left_ > 0 || value.is_discarded()) return true;  // in the middle of a character
   std::string begin = value.dump();
   begin.pop_back();
-  const auto& used = *levels_.back().used;
-  const auto next = used.lower_bound(begin);
-  return next != used.end() && begins_with(*next, begin);
+  return levels_.back().used->has_beginning(begin, levels_.back().num_used);
 }
 
 // Whether an item that begins like this can still become one that is not used yet. Strings of any length can, and so
@@ -207,24 +238,14 @@ bool JsonPlace::can_differ(const std::string& item) const {
   if (item.front() == '"' || item == "-" || !is_used(canonical(item))) return true;
   const auto digits = std::count_if(item.begin(), item.end(), is_digit);
   if (item.back() == '0' && digits == 1) return false;
-  if (digits >= limits_->max_digits) return false;
+  if (digits >= max_digits) return false;
   const std::string all = "0123456789";
   return std::any_of(all.begin(), all.end(), [&](char digit) { return can_differ(item + digit); });
-}
-
-const std::string& JsonPlace::property() const {
-  static const std::string none;
-  const auto object =
-      std::find_if(levels_.rbegin(), levels_.rend(), [](const Level& level) { return level.is_object; });
-  return object == levels_.rend() ? none : object->key;
 }
 
 JsonTokens::JsonTokens(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
   characters_.reserve(pieces_.size());
   for (const std::string& piece : pieces_) {
-    const auto digits = std::find_if_not(piece.begin(), piece.end(), is_digit) - piece.begin();
-    if (digits > 0) digits_.emplace_back(static_cast<Token>(characters_.size()), static_cast<int>(digits));
-    most_digits_ = std::max(most_digits_, static_cast<int>(digits));
     const auto quotes = std::count(piece.begin(), piece.end(), '"');
     if (quotes > 0) quoted_.push_back(static_cast<Token>(characters_.size()));
     if (quotes > 1) paired_.push_back(static_cast<Token>(characters_.size()));
@@ -233,30 +254,24 @@ JsonTokens::JsonTokens(std::vector<std::string> pieces) : pieces_(std::move(piec
   }
 }
 
-int JsonTokens::digits(Token token) const {
-  const std::string& text = piece(token);
-  return static_cast<int>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
-}
-
 // In the middle of an escape sequence a quote may belong to it.
 int JsonTokens::characters(const JsonPlace& place, Token token) const {
   const int left = place.escape_left();
   return left > 0 ? static_cast<int>(piece(token).size()) - left : characters_[idx(token)];
 }
 
-bool JsonTokens::allows(const JsonLimits& limits, const JsonPlace& place, Token token) const {
+bool JsonTokens::allows(const JsonPlace& place, Token token) const {
   if (place.has_distinct() && repeats(place, token)) return false;
-  if (place.num_digits() > 0) return digits(token) <= room_for_digits(limits, place);
-  return !is_value_string(place) || characters(place, token) <= room_in_string(limits, place);
+  return !is_value_string(place) || characters(place, token) <= room_in_string(place);
 }
 
-void JsonTokens::keep_within(const JsonLimits& limits, const JsonPlace& place, std::uint32_t* words) const {
-  if (place.num_digits() > 0) limit_digits(room_for_digits(limits, place), words);
-  else if (is_value_string(place)) limit_length(room_in_string(limits, place), place, words);
+void JsonTokens::keep_within(const JsonPlace& place, std::uint32_t* words) const {
+  if (is_value_string(place)) limit_length(place, words);
   if (place.has_distinct()) keep_distinct(place, words);
 }
 
-void JsonTokens::limit_length(int room, const JsonPlace& place, std::uint32_t* words) const {
+void JsonTokens::limit_length(const JsonPlace& place, std::uint32_t* words) const {
+  const int room = room_in_string(place);
   if (room >= most_characters_) return;
   for (Token token = 0; token < static_cast<Token>(pieces_.size()); ++token) {
     if (characters(place, token) > room) words[idx(token) / 32] &= ~(1u << (token % 32));
@@ -288,20 +303,9 @@ void JsonTokens::keep_distinct(const JsonPlace& place, std::uint32_t* words) con
     std::copy(all.begin(), all.end(), words);
 }
 
-// A number may get more digits if nothing else may follow.
-void JsonTokens::limit_digits(int room, std::uint32_t* words) const {
-  if (room >= most_digits_) return;
-  const std::vector<std::uint32_t> all(words, words + (pieces_.size() + 31) / 32);
-  for (const auto& [token, digits] : digits_) {
-    if (digits > room) words[idx(token) / 32] &= ~(1u << (token % 32));
-  }
-  const bool is_empty = std::all_of(words, words + all.size(), [](std::uint32_t word) { return word == 0; });
-  if (is_empty) std::copy(all.begin(), all.end(), words);
-}
-
 std::unique_ptr<sampling::Constraint> limited_json(std::unique_ptr<sampling::Constraint> grammar,
-                                                   std::shared_ptr<const JsonTokens> tokens, JsonLimits limits) {
-  return std::make_unique<LimitedJson>(std::move(grammar), std::move(tokens), std::move(limits));
+                                                   std::shared_ptr<const JsonTokens> tokens, JsonPlaces places) {
+  return std::make_unique<LimitedJson>(std::move(grammar), std::move(tokens), std::move(places));
 }
 
 }  // namespace specdec

@@ -413,6 +413,38 @@ Pattern Pattern::of_length(std::uint64_t least, std::optional<std::uint64_t> mos
   return made;
 }
 
+// A state stands for the number of zeros at the end, up to `zeros`, and the remainder of what precedes them.
+Pattern Pattern::multiples(int divisor, int zeros) {
+  constexpr int start = 0, sign = 1, zero = 2, first = 3;
+  if (idx(divisor) * idx(zeros + 1) >= max_states) fail_too_large();
+  Pattern made;
+  made.states_.resize(idx(first + divisor * (zeros + 1)));
+  const auto state_of = [&](int num_zeros, int remainder) { return first + num_zeros * divisor + remainder; };
+  const auto add = [&](int from, int digit, int target) {
+    const auto c = static_cast<char32_t>('0' + digit);
+    made.states_[idx(from)].edges.push_back({c, c, target});
+  };
+  made.states_[start].edges.push_back({'-', '-', sign});
+  add(start, 0, zero);
+  for (const int from : {start, sign}) {
+    for (int digit = 1; digit <= 9; ++digit) add(from, digit, state_of(0, digit % divisor));
+  }
+  made.states_[zero].accepts = true;
+  for (int num_zeros = 0; num_zeros <= zeros; ++num_zeros) {
+    for (int remainder = 0; remainder < divisor; ++remainder) {
+      const int from = state_of(num_zeros, remainder);
+      made.states_[idx(from)].accepts = num_zeros == zeros && remainder == 0;
+      if (num_zeros < zeros) add(from, 0, state_of(num_zeros + 1, remainder));
+      else add(from, 0, state_of(num_zeros, remainder * 10 % divisor));
+      int whole = remainder;  // of what precedes, with its zeros
+      for (int i = 0; i < num_zeros; ++i) whole = whole * 10 % divisor;
+      for (int digit = 1; digit <= 9; ++digit) add(from, digit, state_of(0, (whole * 10 + digit) % divisor));
+    }
+  }
+  made.minimize();
+  return made;
+}
+
 // Both automata at once. needs_other: a text that the other has left cannot match.
 template <class Accepts>
 Pattern Pattern::product(const Pattern& other, Accepts accepts, bool needs_other) const {

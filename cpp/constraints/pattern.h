@@ -46,6 +46,8 @@ class Pattern {
   static Pattern literal(const std::string& text);  // UTF-8
   // Texts of this many characters.
   static Pattern of_length(std::uint64_t least, std::optional<std::uint64_t> most);
+  // Decimal integers, without leading zeros, that divisor * 10^zeros divides.
+  static Pattern multiples(int divisor, int zeros);
 
   Pattern operator&(const Pattern& other) const;
   Pattern operator-(const Pattern& other) const;  // texts of this that the other does not have

@@ -8,9 +8,9 @@
 #include "base/json_depth.h"
 #include "base/utf8.h"
 #include "constraints/gbnf.h"
-#include "constraints/json_schema.h"
 #include "constraints/limits.h"
 #include "constraints/pattern.h"
+#include "constraints/schema_grammar.h"
 
 namespace specdec {
 namespace {
@@ -52,7 +52,7 @@ class Checker {
     num_places_ += times;
     if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
     collect(format);
-    if (type == "json_schema" || type == "qwen_xml_parameter") check_schema(format, pointer, times);
+    if (type == "json_schema" || type == "qwen_xml_parameter") check_schema(format, pointer);
     if (type == "regex") check_regex(format, pointer, times);
     if (type == "grammar") check_grammar(format, pointer);
     for (const char* name : {"begin", "end"}) {  // a tag's begin and end may be tokens
@@ -143,23 +143,24 @@ class Checker {
     for (const Json& one : value) collect_value(one);
   }
 
-  void check_schema(Json& format, const std::string& pointer, std::int64_t times) {
+  void check_schema(Json& format, const std::string& pointer) {
     if (!format.contains("json_schema")) return;  // xgrammar reports it
-    Json& schema = format.at("json_schema");
-    if (schema.is_object()) {
-      SupportedSchema supported =
-          at(pointer + "/json_schema", [&] { return supported_schema(schema.dump(), is_strict_, false); });
-      num_places_ += times * supported.num_places;
-      if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
-      schema = Json::parse(supported.text);
-      out_.patterns.insert(out_.patterns.end(), supported.patterns.begin(), supported.patterns.end());
-      for (const std::string& place : supported.ignored) out_.ignored.push_back(pointer + "/json_schema" + place);
+    SchemaStyle style;
+    style.is_strict = is_strict_;
+    style.is_whole = false;
+    style.max_whitespace = max_whitespace;
+    if (format.contains("max_whitespace_cnt") && !format.at("max_whitespace_cnt").is_null()) {
+      const Json& most = format.at("max_whitespace_cnt");
+      if (!most.is_number_unsigned() || most > max_counted_places)
+        fail(pointer + "/max_whitespace_cnt", "must be a whole number from 0 to " + std::to_string(max_counted_places));
+      style.max_whitespace = most;
     }
-    if (!format.contains("max_whitespace_cnt") || format.at("max_whitespace_cnt").is_null())
-      format["max_whitespace_cnt"] = max_whitespace;
-    else if (!format.at("max_whitespace_cnt").is_number_unsigned() ||
-             format.at("max_whitespace_cnt") > max_counted_places)
-      fail(pointer + "/max_whitespace_cnt", "must be a whole number from 0 to " + std::to_string(max_counted_places));
+    const SchemaGrammar grammar =
+        at(pointer + "/json_schema", [&] { return schema_grammar(format.at("json_schema").dump(), style); });
+    for (const std::string& place : grammar.ignored) out_.ignored.push_back(pointer + "/json_schema" + place);
+    if (format.at("type") == "json_schema")
+      format = {{"type", "grammar"}, {"grammar", "root ::= " + grammar.root + "\n" + grammar.rules}};
+    else format["max_whitespace_cnt"] = style.max_whitespace;
   }
 
   // Becomes a grammar with the automaton that our reader makes of it.

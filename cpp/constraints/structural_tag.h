@@ -9,12 +9,11 @@
 namespace specdec {
 
 struct SupportedStructuralTag {
-  std::string text;                   // in xgrammar's current form; the older one with "structures" and "triggers" is
-                                      // converted
-  std::vector<std::string> patterns;  // of its schemas, see SupportedSchema
-  std::vector<std::string> texts;     // literal texts that the output may have; parts of them may be control tokens
-  std::vector<Token> tokens;          // tokens that it names by id
-  std::vector<std::string> ignored;   // of its schemas, see SupportedSchema
+  std::string text;                  // in xgrammar's current form; the older one with "structures" and "triggers" is
+                                     // converted
+  std::vector<std::string> texts;    // literal texts that the output may have; parts of them may be control tokens
+  std::vector<Token> tokens;         // tokens that it names by id
+  std::vector<std::string> ignored;  // of its schemas
 };
 
 // The limits on schemas, grammars and regular expressions apply to those in tags, too. Throws ArgumentError that names

@@ -7,15 +7,19 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "constraints/gbnf.h"
-#include "constraints/json_schema.h"
 #include "constraints/reasoning_budget.h"
+#include "constraints/schema_grammar.h"
 #include "constraints/structural_tag.h"
 
 namespace specdec {
 
 std::vector<std::string> ignored_keywords(const Request& request) {
   if (request.strict_schema) return {};
-  if (request.json_schema) return supported_schema(*request.json_schema, false).ignored;
+  if (request.json_schema) {
+    SchemaStyle style;
+    style.is_strict = false;
+    return schema_grammar(*request.json_schema, style).ignored;
+  }
   if (request.structural_tag) return supported_structural_tag(*request.structural_tag, false).ignored;
   return {};
 }

@@ -1,0 +1,41 @@
+// Which texts of numbers a JSON schema allows.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "constraints/pattern.h"
+
+namespace specdec {
+
+struct NumberRange {
+  struct Bound {
+    nlohmann::ordered_json value;  // a number
+    bool is_exclusive = false;
+  };
+  bool is_integer = false;
+  std::optional<Bound> least, most;
+  std::vector<std::uint64_t> divisors;  // of integers: each divides the value
+
+  bool contains(const nlohmann::ordered_json& value) const;  // a number
+  NumberRange operator&(const NumberRange& other) const;
+};
+
+// Numbers with more digits before or after the point are not written.
+constexpr std::size_t max_number_digits = 64;
+enum class Magnitude { usual, large, small };  // large: more digits before the point; small: after it
+Magnitude magnitude_of(const nlohmann::ordered_json& number);
+
+// The largest divisor that number_texts() can express, once its factors of ten are taken out.
+constexpr std::uint64_t max_divisor = 64;
+
+// The integers of a range that has both bounds and at most max_count integers; nullopt for other ranges.
+std::optional<std::vector<std::int64_t>> few_integers(const NumberRange& range, std::int64_t max_count);
+
+// At most 16 digits before and after the point, or as many as a bound has; exponents, of at most two digits, only
+// without bounds. Throws PatternError if a divisor is too large.
+Pattern number_texts(const NumberRange& range);
+
+}  // namespace specdec
