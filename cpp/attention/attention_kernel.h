@@ -1,10 +1,17 @@
 // The algorithm in F32, written over sixteen lanes; included by attention_int8.h in one file per instruction set, which
 // defines in an anonymous namespace
-//   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum (the second operand if either is NaN),
-//   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole),
-//   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows,
-//   transposed), load_f16_column (the first half of sixteen rows), full_tile (rows of the largest tile of `product`, a
-//   power of two) and tile_strips(rows): tiles that fit the registers.
+//   Lanes                             sixteen floats
+//   load, store, broadcast, add, multiply
+//   fused                             a * b + c
+//   maximum                           the second operand if either is NaN
+//   largest_of, sum_of                over the lanes, folding halves
+//   power_of_two_times                p * 2^n, n whole
+//   half                              one F16 number
+//   load_f16, load_i8                 sixteen numbers
+//   load_f16_columns, load_i8_columns sixteen numbers of sixteen rows, transposed
+//   load_f16_column                   the first F16 number of sixteen rows
+//   full_tile                         rows of the largest tile of `product`, a power of two
+//   tile_strips(rows)                 strips of a tile that fits the registers
 // Everything here has internal linkage, so that the linker cannot share it between instruction sets.
 
 constexpr float minus_infinity = -__builtin_inff();

@@ -207,8 +207,8 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) 
 
 // Called before anything takes memory.
 int LoadedModels::context_length(const std::vector<GgufFile>& target) {
-  if (is_encoder(target.front().string("general.architecture").value_or(""))) {  // an encoder may have no positions
-                                                                                 // beyond
+  // An encoder may have no positions beyond.
+  if (is_encoder(target.front().string("general.architecture").value_or(""))) {
     const int trained = trained_context(target), wanted = options_.n_ctx.value_or(trained);
     if (wanted > trained) {
       note("the context is " + std::to_string(trained) + " tokens long: " + printable(options_.target) +

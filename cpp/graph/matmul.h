@@ -1,14 +1,17 @@
 // Matrix products with our kernels in ggml's graphs: distributes an operation's columns, matrices and rows over
 // threads. One template per operation, parametrised by a format of weights that packs and multiplies activations:
 //
-//   explicit Format(const ggml_tensor* weights); count matrices [rows, k] std::int64_t k, rows; const ggml_tensor*
-//   tensor; const char* rejection(const ggml_tensor* x) why these weights and activations cannot be multiplied, or null
-//   std::int64_t blocks() blocks per column, the unit of packing std::int64_t chunk_rows(num_threads) rows that a
-//   thread takes at a time; few, to balance unequal cores std::int64_t expert_rows() rows multiplied at a time by the
-//   columns of one expert std::size_t panel_bytes(n) bytes of n packed columns; linear in n std::size_t
-//   scratch_bytes(n) bytes of scratch memory per thread void pack(const float* x, n, column, block_begin, block_end,
-//   void* panel) void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)
-//                                                 multiplies matrix (i2, i3); `out` begins with row_begin
+//   explicit Format(const ggml_tensor* weights)   count matrices [rows, k]
+//   std::int64_t k, rows; const ggml_tensor* tensor
+//   const char* rejection(const ggml_tensor* x)    why weights and activations cannot be multiplied; null: they can
+//   std::int64_t blocks()                          blocks per column, the unit of packing
+//   std::int64_t chunk_rows(num_threads)           rows that a thread takes at a time; few, to balance unequal cores
+//   std::int64_t expert_rows()                     rows multiplied at a time by the columns of one expert
+//   std::size_t panel_bytes(n)                     bytes of n packed columns; linear in n
+//   std::size_t scratch_bytes(n)                   bytes of scratch memory per thread
+//   void pack(const float* x, n, column, block_begin, block_end, void* panel)
+//   void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)
+//                                                  multiplies matrix (i2, i3); `out` begins with row_begin
 #pragma once
 
 #include <algorithm>

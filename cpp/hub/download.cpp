@@ -101,8 +101,8 @@ class Download {
   [[noreturn]] void fail(const HttpResponse& response) const {
     const std::string page = endpoint_ + "/" + name_.repository;
     const std::string code = " (HTTP " + std::to_string(response.status) + ")";
-    const bool is_unknown = response.status == 401 || response.status == 404;  // private repositories give 401 without
-                                                                               // a token
+    // Private repositories give 401 without a token.
+    const bool is_unknown = response.status == 401 || response.status == 404;
     if (response.status == 403 || (is_unknown && response.header("x-error-code") == "GatedRepo")) {
       throw Error(name_.repository + " is gated" + code + "; accept its conditions at " + page +
                   " and set HF_TOKEN to a token of that account");

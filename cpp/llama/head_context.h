@@ -56,8 +56,8 @@ class HeadTarget final : public Context, public HiddenRowModel {
   int hidden_size_;
   std::vector<int> places_;       // in the last pass's batch, of the inputs' tokens
   std::vector<Watched> watched_;  // ascending layers
-  std::vector<int> order_;        // of the running pass if rows are watched: places in the order in which they are
-                                  // computed
+  // Of the running pass if rows are watched: places in the order in which they are computed.
+  std::vector<int> order_;
   std::vector<float> collected_;  // rows that come from chosen layers or several passes: [tokens][hidden_size_]
 };
 
@@ -91,8 +91,8 @@ class HeadContext : public Context, public HeadLayers {
   void add(Token token, int slot, bool makes_row, const float* hidden);
 
   int hidden_size_;
-  bool wants_last_rows_;             // computes logits for the last token of every input, which otherwise has no hidden
-                                     // row
+  // Computes logits for the last token of every input, which otherwise has no hidden row.
+  bool wants_last_rows_;
   std::vector<float> read_rows_;     // of the running pass: [batch_size()][hidden_size_]
   const float* next_row_ = nullptr;  // of the inputs' tokens; null: zeros
   bool wants_all_rows_ = false;

@@ -83,8 +83,8 @@ void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& 
   const std::uint64_t available = available_memory();
   for (const GgufFile& part : parts) {
     if (available != 0 && part.file_size > available)
-      continue;  // a file that does not fit into memory would be read
-                 // for nothing
+      // A file that does not fit into memory would be read for nothing.
+      continue;
     Watch watch(progress, "reading", part.path);
     File::open(part.path).read_ahead([&](double share) { return watch.tell(share); });
     watch.check();

@@ -123,8 +123,8 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
       }
       connection_.reset(ggml_backend_dev_init(devices_.front(), nullptr));
       for (ggml_backend_device* device : devices_)
-        ggml_backend_dev_buffer_type(device);  // ggml asks the server once
-                                               // and keeps the answer
+        // ggml asks the server once and keeps the answer.
+        ggml_backend_dev_buffer_type(device);
     }
   } catch (const std::runtime_error& error) {
     fail(address, std::string("cannot be used: ") + error.what());

@@ -14,8 +14,8 @@ decltype(ggml_backend_buffer_type_i::alloc_buffer) alloc_from_heap = nullptr;  /
 ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, std::size_t size) {
   void* memory = size < huge_page_bytes ? nullptr : map_huge_pages(size);
   if (memory == nullptr)
-    return alloc_from_heap(type, size);  // for small buffers; for large ones, this reports the
-                                         // error
+    // For small buffers; for large ones, this reports the error.
+    return alloc_from_heap(type, size);
   ggml_backend_buffer_t buffer = ggml_backend_cpu_buffer_from_ptr(memory, size);
   buffer->buft = type;
   buffer->iface.free_buffer = [](ggml_backend_buffer_t freed) { unmap_huge_pages(freed->context, freed->size); };

@@ -9,13 +9,13 @@
 namespace specdec {
 
 enum class HeadKind {
-  none,       // a whole model
-  eagle3,     // a layer that reads the inputs of three of the target's layers
-  mtp,        // multi-token prediction layers of the target's architecture, without the layers before them
-  assistant,  // Gemma 4's: layers that attend to the keys and values of the target's last two layers, and keep none of
-              // their own
-  block,      // fills a block of places in one pass (DFlash, DSpark: block_file.h)
-  other       // kinds that cannot be used
+  none,    // a whole model
+  eagle3,  // a layer that reads the inputs of three of the target's layers
+  mtp,     // multi-token prediction layers of the target's architecture, without the layers before them
+  // Gemma 4's: layers that attend to the keys and values of the target's last two layers, and keep none of their own.
+  assistant,
+  block,  // fills a block of places in one pass (DFlash, DSpark: block_file.h)
+  other   // kinds that cannot be used
 };
 
 const char* name(HeadKind kind);

@@ -25,8 +25,8 @@ class File {
   // For any thread; offsets count from the start of the file.
   void read(std::uint64_t offset, void* to, std::size_t bytes) const;              // throws if the file ends earlier
   std::size_t read_some(std::uint64_t offset, void* to, std::size_t bytes) const;  // returns how many; 0: the end
-  std::string read_all() const;  // throws std::bad_alloc or std::length_error before reading if there is too little
-                                 // memory
+  // Throws std::bad_alloc or std::length_error before reading if there is too little memory.
+  std::string read_all() const;
   void write(std::uint64_t offset, const void* from, std::size_t bytes);
   // Brings the whole file into the system's memory, so that mapping it does not wait for the disk; does nothing if the
   // system does not support this. Calls goes_on(share done) after each part; false ends reading.

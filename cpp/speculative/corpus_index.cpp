@@ -76,8 +76,8 @@ Token CorpusIndex::token(std::int32_t place, int depth) const {
 CorpusIndex::Match CorpusIndex::range(const Token* tokens, int count) const {
   const auto first_token = idx(tokens[0] + 1);
   if (tokens[0] < 0 || first_token + 1 >= starts_.size()) return {};
-  const auto compare = [&](std::int32_t position) {  // the string there: -1 sorts before, 0 starts with `tokens`, 1
-                                                     // sorts after
+  // The string there: -1 sorts before, 0 starts with `tokens`, 1 sorts after.
+  const auto compare = [&](std::int32_t position) {
     for (int depth = 1; depth < count; ++depth) {
       const auto at = idx(position) + idx(depth);
       const Token there = at < text_.size() ? text_[at] : after_the_end;

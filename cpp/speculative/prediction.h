@@ -29,10 +29,10 @@ class CopyRecord {
 struct Prediction {
   Prediction(const std::vector<Token>& prompt, const std::vector<Token>& text);
 
-  SuffixIndex index;  // the last tokens of the prompt, then the predicted text, so that its beginning continues the
-                      // prompt
-  int num_judged;     // tokens of the sequence that the records have learnt from
-  CopyRecord record;  // of copies of the prediction
+  // The last tokens of the prompt, then the predicted text, so that its beginning continues the prompt.
+  SuffixIndex index;
+  int num_judged;               // tokens of the sequence that the records have learnt from
+  CopyRecord record;            // of copies of the prediction
   CopyRecord record_of_others;  // of copies of other texts
 };
 

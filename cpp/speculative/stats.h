@@ -16,12 +16,12 @@ struct Stats {
   // A cycle adds what it commits. Tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or
   // because the user ends the text) are subtracted, so at the end these count the text that the user got.
   std::int64_t tokens = 0;
-  std::int64_t drafted = 0;             // scored by the target, including those cut off
-  std::int64_t accepted = 0;            // those of `tokens` that were drafts
-  std::int64_t drafted_copies = 0;      // those of `drafted` that were copied from text, not drafted by a model
-  std::int64_t accepted_copies = 0;     // of `accepted`
-  std::int64_t drafted_predicted = 0;   // those of `drafted_copies` that came from the request's prediction of its
-                                        // output
+  std::int64_t drafted = 0;          // scored by the target, including those cut off
+  std::int64_t accepted = 0;         // those of `tokens` that were drafts
+  std::int64_t drafted_copies = 0;   // those of `drafted` that were copied from text, not drafted by a model
+  std::int64_t accepted_copies = 0;  // of `accepted`
+  // Those of `drafted_copies` that came from the request's prediction of its output.
+  std::int64_t drafted_predicted = 0;
   std::int64_t accepted_predicted = 0;  // of `accepted_copies`
   std::int64_t draft_calls = 0;         // passes of the draft model
   std::int64_t draft_tokens_read = 0;   // tokens of the text that the draft model read; of a long text, its window

@@ -99,8 +99,8 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   while (is_reporting.test_and_set()) pause();  // another thread is about to end the process
   for (char* c = path; *c != '\0'; ++c) {
     if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f)
-      *c = '?';  // control characters must not reach the
-                 // terminal
+      // Control characters must not reach the terminal.
+      *c = '?';
   }
   say("specdec: ");
   say(path);

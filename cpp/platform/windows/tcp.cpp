@@ -37,8 +37,8 @@ Ipv4 resolve_ipv4(const std::string& host) {
   std::memcpy(&first, found->ai_addr, sizeof first);
   freeaddrinfo(found);
   Ipv4 address;
-  std::memcpy(address.data(), &first.sin_addr, address.size());  // network order is the order in which addresses are
-                                                                 // written
+  // Network order is the order in which addresses are written.
+  std::memcpy(address.data(), &first.sin_addr, address.size());
   return address;
 }
 

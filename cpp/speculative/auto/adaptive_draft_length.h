@@ -134,8 +134,8 @@ class AdaptiveDraftLength final : public DraftLength {
   PassCosts draft_costs_;   // seconds of a draft pass, by rows
   Recent recent_[2];        // by kind of cycle
   Acceptance model_, text_;
-  Acceptance predicted_;        // never learns: the confidences of a prediction's copies are probabilities
-                                // (prediction.h)
+  // Never learns: the confidences of a prediction's copies are probabilities (prediction.h).
+  Acceptance predicted_;
   Share predicting_{0.0, 1.0};  // share of the latest copies that came from a prediction
   bool has_model_ = false, fills_blocks_ = false;
   Share proposing_;        // share of requests for which the proposer had something to propose

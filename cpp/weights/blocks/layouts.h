@@ -124,8 +124,8 @@ static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int 
         }
       }
       break;
-    case Type::q2_k:  // 16 times (minimum, scale) in 4 bits each; per 128 columns 32 bytes, whose bit pairs are parts;
-                      // d, dmin
+    // 16 times (minimum, scale) in 4 bits each; per 128 columns 32 bytes, whose bit pairs are parts; d, dmin.
+    case Type::q2_k:
       set_scale(w, block + 80);
       set_offset(w, block + 82);
       for (int g = 0; g < 2; ++g) {
