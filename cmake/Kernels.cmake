@@ -10,8 +10,42 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   set(SPECDEC_IS_ARM ON)
 endif()
 
-# Adds SOURCE to TARGET, compiled for the instruction sets that FLAGS name (gcc's -m options without the -m).
+# "native": only the x86 kernels that this machine can run; a fifth of the build is the others. Programs for other machines have all.
+set(kernels native)
+if(SPECDEC_PORTABLE OR CMAKE_CROSSCOMPILING OR NOT SPECDEC_IS_X86)
+  set(kernels all)
+endif()
+set(SPECDEC_KERNELS ${kernels} CACHE STRING "x86 kernels to compile: native or all")
+set_property(CACHE SPECDEC_KERNELS PROPERTY STRINGS native all)
+if(SPECDEC_KERNELS STREQUAL "native" AND NOT DEFINED SPECDEC_NATIVE_FEATURES)
+  try_run(is_run is_compiled SOURCES "${CMAKE_CURRENT_LIST_DIR}/native_features.cpp" "${PROJECT_SOURCE_DIR}/cpp/base/cpu_features.cpp"
+          "${PROJECT_SOURCE_DIR}/cpp/base/isa.cpp" CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR}/cpp"
+          COMPILE_OUTPUT_VARIABLE compiler_output RUN_OUTPUT_VARIABLE features CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON)
+  if(NOT is_compiled OR NOT is_run EQUAL 0)
+    message(FATAL_ERROR "the CPU's features cannot be detected (-DSPECDEC_KERNELS=all compiles kernels for all CPUs): ${compiler_output}")
+  endif()
+  set(SPECDEC_NATIVE_FEATURES "${features}" CACHE INTERNAL "of this machine's CPU, in the words of gcc's -m options")
+endif()
+
+# Whether kernels with these flags are compiled.
+function(specdec_wants_kernel result)  # FLAGS...
+  set(${result} ON PARENT_SCOPE)
+  foreach(flag IN LISTS ARGN)
+    if(flag STREQUAL "avxvnni" AND NOT SPECDEC_COMPILER_HAS_AVX_VNNI)
+      set(${result} OFF PARENT_SCOPE)
+    elseif(SPECDEC_IS_X86 AND SPECDEC_KERNELS STREQUAL "native" AND NOT flag IN_LIST SPECDEC_NATIVE_FEATURES)
+      set(${result} OFF PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
+# Adds SOURCE to TARGET, compiled for the instruction sets that FLAGS name (gcc's -m options without the -m), if its kernels are wanted.
+# The target's own list of kernels (kernels.cpp) then sees SPECDEC_HAS_NAME, where the file's name ends with _NAME in small letters.
 function(specdec_kernel target source)  # FLAGS...
+  specdec_wants_kernel(is_wanted ${ARGN})
+  if(NOT is_wanted)
+    return()
+  endif()
   set(options "")
   foreach(flag IN LISTS ARGN)
     list(APPEND options "-m${flag}")
@@ -24,5 +58,8 @@ function(specdec_kernel target source)  # FLAGS...
     list(APPEND options -fno-sanitize=all)  # minutes for each file; the tests compare its results with the scalar file, which has them
   endif()
   target_sources(${target} PRIVATE ${source})
+  string(REGEX REPLACE "^.*_(avx[a-z0-9_]*|neon[a-z0-9_]*)\\.cpp$" "\\1" isa "_${source}")
+  string(TOUPPER "${isa}" isa)
+  target_compile_definitions(${target} PRIVATE SPECDEC_HAS_${isa})
   set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()

@@ -4,13 +4,16 @@ namespace specdec::attention {
 
 const std::vector<const Kernels*>& all_kernels() {
   static const std::vector<const Kernels*> list = {
-#if defined(__x86_64__)
+#if defined(SPECDEC_HAS_AVX512_VNNI)
       &kernels_avx512_vnni,
+#endif
 #if defined(SPECDEC_HAS_AVX_VNNI)
       &kernels_avx_vnni,
 #endif
+#if defined(SPECDEC_HAS_AVX2)
       &kernels_avx2,
-#elif defined(__aarch64__)
+#endif
+#if defined(__aarch64__)
       &kernels_neon_dotprod,
 #endif
       &kernels_scalar,

@@ -6,8 +6,10 @@ namespace specdec::sampling {
 
 const std::vector<const RowLoops*>& all_row_loops() {
   static const std::vector<const RowLoops*> list = {
-#if defined(__x86_64__)
+#if defined(SPECDEC_HAS_AVX512)
       &row_loops_avx512,
+#endif
+#if defined(SPECDEC_HAS_AVX2)
       &row_loops_avx2,
 #endif
       &row_loops_scalar,

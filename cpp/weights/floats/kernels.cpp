@@ -4,10 +4,13 @@ namespace specdec::floats {
 
 const std::vector<const Kernels*>& all_kernels() {
   static const std::vector<const Kernels*> list = {
-#if defined(__x86_64__)
+#if defined(SPECDEC_HAS_AVX512)
       &kernels_avx512,
+#endif
+#if defined(SPECDEC_HAS_AVX2)
       &kernels_avx2,
-#elif defined(__aarch64__)
+#endif
+#if defined(__aarch64__)
       &kernels_neon,
 #endif
       &kernels_scalar,
