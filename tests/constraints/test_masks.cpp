@@ -38,6 +38,7 @@ class Recogniser {
 
   bool accepts() const { return stacks_.count({}) != 0; }
   bool is_dead() const { return stacks_.empty(); }
+  bool is_slow() const { return stacks_.size() > 1000; }
   Recogniser after(const std::string& bytes) const {
     Recogniser at = *this;
     for (const char byte : bytes) {
@@ -276,7 +277,7 @@ void check_steps(sampling::Constraint& constraint, const Grammar& grammar, const
       output += "<" + std::to_string(back) + ">";
       continue;
     }
-    if (allowed.empty()) return;
+    if (allowed.empty() || states.back().is_slow()) return;
     const Token token = allowed[idx(random.below(static_cast<int>(allowed.size())))];
     CHECK(constraint.advance(token));
     states.push_back(states.back().after(pieces[idx(token)]));
