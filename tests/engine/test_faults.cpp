@@ -13,9 +13,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -92,6 +94,18 @@ std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
 std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
   const faults::Pause theirs;
   return __real_llama_decode(context, batch);
+}
+void __real_llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to, llama_pos begin,
+                                llama_pos end);
+void __wrap_llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to, llama_pos begin,
+                                llama_pos end) {
+  const faults::Pause theirs;
+  __real_llama_memory_seq_cp(memory, from, to, begin, end);
+}
+bool __real__ZN13llama_context13memory_updateEb(llama_context* context, bool optimizes);
+bool __wrap__ZN13llama_context13memory_updateEb(llama_context* context, bool optimizes) {
+  const faults::Pause theirs;
+  return __real__ZN13llama_context13memory_updateEb(context, optimizes);
 }
 llama_model* __real_llama_model_load_from_file(const char* path, llama_model_params params);
 llama_model* __wrap_llama_model_load_from_file(const char* path, llama_model_params params) {
@@ -198,6 +212,83 @@ TEST(any_allocation_fails_while_two_requests_run) {
     CHECK(text_of(generator) == expected);
   }
   CHECK(at > 20);
+}
+
+// ---- Conversations that are copied to another slot, or restored after their slot was overwritten
+
+// A text of about 60 tokens, and what follows it.
+Request turn_of(int conversation, const std::string& end) {
+  Request turn = request();
+  turn.prompt = "def f" + std::to_string(conversation) + "(x):\n";
+  for (int i = 0; i < 10; ++i) turn.prompt += "    x = x + " + std::to_string(conversation) + "\n";
+  turn.prompt += end;
+  turn.max_tokens = 3;
+  turn.sampling.temperature = 0;
+  return turn;
+}
+
+// Ten prompts, as a fresh process continues them.
+class FreshTexts {
+ public:
+  FreshTexts() {
+    for (int i = 0; i < 10; ++i) {
+      turns_.push_back(turn_of(i % 4, i < 4 ? "" : "    return " + std::to_string(i)));
+      Generator generator(options(1));
+      texts_.push_back(text_of(generator.submit(turns_.back())));
+    }
+  }
+  void check(Generator& generator) const {
+    for (std::size_t i = 0; i < turns_.size(); ++i) CHECK(text_of(generator.submit(turns_[i])) == texts_[i]);
+  }
+
+ private:
+  std::vector<Request> turns_;
+  std::vector<std::string> texts_;
+};
+
+// `prepare` brings the generator into the state before the turn, which is run with a fault at each allocation.
+void check_turn_with_faults(Generator& generator, const Request& turn, const std::function<void()>& prepare) {
+  const FreshTexts fresh;
+  prepare();
+  const auto first = generator.submit(turn);
+  const std::string expected = text_of(first);
+  CHECK(first->stats().prompt_cached_tokens > 32);
+  int at = 1;
+  for (bool has_failed = true; has_failed; at += 1 + at / 40) {
+    prepare();
+    faults::allocation_of_worker = at;
+    const std::string text = end_of(generator.submit(turn));
+    has_failed = faults::allocation_of_worker == 0;
+    faults::allocation_of_worker = -1;
+    CHECK(text == expected || (has_failed && text == "error"));
+    fresh.check(generator);
+  }
+  CHECK(at > 10);
+}
+
+TEST(any_allocation_fails_while_a_conversation_is_restored) {
+  GeneratorOptions one_slot = options(1);
+  one_slot.max_sequences = 1;
+  Generator generator(one_slot);
+  Generator::KeptPrefixes kept;
+  kept.memory_bytes = 64 << 20;
+  generator.keep_prefixes(kept, {});
+  check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
+    (void)text_of(generator.submit(turn_of(0, "")));
+    (void)text_of(generator.submit(turn_of(5, "")));
+  });
+}
+
+TEST(any_allocation_fails_while_a_conversation_is_copied) {
+  GeneratorOptions long_context = options(1);
+  long_context.n_ctx = 256;
+  Generator generator(long_context);
+  std::string answer;
+  for (int i = 0; i < 12; ++i) answer += "    y = y + 1\n";
+  check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
+    for (const int slot : {0, 1}) generator.erase_slot(slot);
+    (void)text_of(generator.submit(turn_of(0, answer)));
+  });
 }
 
 TEST(any_allocation_of_a_new_generator_fails) {
