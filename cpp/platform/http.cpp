@@ -76,7 +76,7 @@ struct Transfer {
   const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take;
   const std::function<bool()>& cancelled;
   HttpResponse response;
-  std::exception_ptr failure;  // thrown by `take`
+  std::exception_ptr failure;  // thrown in a callback
   bool is_taken = false;       // `take` wants no more
   bool is_cancelled = false;
 };
@@ -87,10 +87,8 @@ std::string trim(const std::string& text) {
   return start == std::string::npos ? "" : text.substr(start, text.find_last_not_of(blank) - start + 1);
 }
 
-// A line of the response's head. Every response, also a redirection, begins with a line such as "HTTP/1.1 200 OK".
-extern "C" std::size_t on_header(const char* data, std::size_t size, std::size_t count, void* pointer) {
-  HttpResponse& response = static_cast<Transfer*>(pointer)->response;
-  const std::string line(data, size * count);
+// Every response, also a redirection, begins with a line such as "HTTP/1.1 200 OK".
+void add_header(HttpResponse& response, const std::string& line) {
   if (line.compare(0, 5, "HTTP/") == 0) {
     response = HttpResponse();
     const std::size_t blank = line.find(' ');
@@ -98,24 +96,47 @@ extern "C" std::size_t on_header(const char* data, std::size_t size, std::size_t
   } else if (const std::size_t colon = line.find(':'); colon != std::string::npos) {
     response.headers[lower_case(line.substr(0, colon))] = trim(line.substr(colon + 1));
   }
-  return size * count;
+}
+
+// Runs what a callback does, whose exceptions must not pass libcurl's frames: http_get() throws them. Returns false
+// after one.
+template <class Action>
+bool guarded(Transfer& transfer, const Action& action) noexcept {
+  try {
+    return action();
+  } catch (...) {
+    transfer.failure = std::current_exception();
+    return false;
+  }
+}
+
+extern "C" std::size_t on_header(const char* data, std::size_t size, std::size_t count, void* pointer) {
+  Transfer& transfer = *static_cast<Transfer*>(pointer);
+  return guarded(transfer,
+                 [&] {
+                   add_header(transfer.response, std::string(data, size * count));
+                   return true;
+                 })
+             ? size * count
+             : 0;  // ends the transfer
 }
 
 extern "C" std::size_t on_body(const char* data, std::size_t size, std::size_t count, void* pointer) {
   Transfer& transfer = *static_cast<Transfer*>(pointer);
-  try {
-    if (transfer.take(transfer.response, data, size * count)) return size * count;
-    transfer.is_taken = true;
-  } catch (...) {
-    transfer.failure = std::current_exception();
-  }
-  return 0;  // ends the transfer
+  const bool goes_on = guarded(transfer, [&] {
+    transfer.is_taken = !transfer.take(transfer.response, data, size * count);
+    return !transfer.is_taken;
+  });
+  return goes_on ? size * count : 0;  // 0 ends the transfer
 }
 
 extern "C" int on_progress(void* pointer, std::int64_t, std::int64_t, std::int64_t, std::int64_t) {
   Transfer& transfer = *static_cast<Transfer*>(pointer);
-  transfer.is_cancelled = transfer.cancelled && transfer.cancelled();
-  return transfer.is_cancelled ? 1 : 0;
+  const bool goes_on = guarded(transfer, [&] {
+    transfer.is_cancelled = transfer.cancelled && transfer.cancelled();
+    return !transfer.is_cancelled;
+  });
+  return goes_on ? 0 : 1;
 }
 
 std::string host_of(const std::string& url) {

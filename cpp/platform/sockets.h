@@ -32,6 +32,10 @@ bool can_write_socket(std::intptr_t socket, int timeout_ms);
 std::ptrdiff_t receive_bytes(std::intptr_t socket, char* to, std::size_t size, int flags = 0);
 std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t size, int flags = 0);
 
+// Tells the other side that nothing more comes; what it sends can still be read.
+void shutdown_sending(std::intptr_t socket);
+void close_socket(std::intptr_t socket);
+
 // How many files and sockets the process may have open; raised as far as the system allows, up to 65536.
 std::size_t open_file_limit();
 

@@ -29,6 +29,8 @@ const char* anthropic_type(int status) {
   switch (status) {
     case 401:
       return "authentication_error";
+    case 403:
+      return "permission_error";
     case 404:
       return "not_found_error";
     case 413:
@@ -73,6 +75,8 @@ ApiError to_api_error(const std::exception_ptr& error) {
                       std::string(full.what()) + ": it exceeds the available context size");
     too_long.full = ApiError::Full{full.num_tokens, full.n_ctx};
     return too_long;
+  } catch (const DeadEnd& end) {
+    return invalid_request("", end.what());
   } catch (const QueueFull& full) {
     return ApiError(503, "unavailable_error", full.what());
   } catch (const Cancelled&) {

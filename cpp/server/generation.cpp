@@ -22,7 +22,8 @@ Generation::Generation(Service& service, const std::vector<Request>& requests, C
     : service_(service),
       client_(std::move(client)),
       deadline_(client_, service.options().request_seconds),
-      arrivals_(std::make_shared<Arrivals>()) {
+      arrivals_(std::make_shared<Arrivals>()),
+      constraint_(requests.empty() || requests[0].constraint() == nullptr ? "" : requests[0].constraint_name) {
   choices_.reserve(requests.size());
   try {
     for (const Request& request : requests) {
@@ -53,6 +54,15 @@ void Generation::end(Choice& choice, bool is_cancelled) {
   client_.record->stats += stats;
 }
 
+// A dead end is the fault of the field that constrains the text.
+void Generation::fail(const std::exception_ptr& error) const {
+  try {
+    std::rethrow_exception(error);
+  } catch (const DeadEnd& end) {
+    throw invalid_request(constraint_, (constraint_.empty() ? "" : constraint_ + ": ") + end.what());
+  }
+}
+
 void Generation::finish(std::size_t choice) {
   if (choices_[choice].is_over) return;
   choices_[choice].handle->cancel();
@@ -72,7 +82,7 @@ std::optional<Piece> Generation::take(Choice& choice) {
   if (piece ? piece->finish_reason.has_value() : was_done) {
     const std::exception_ptr error = choice.handle->error();
     end(choice, error != nullptr);
-    if (!piece && error) std::rethrow_exception(error);
+    if (!piece && error) fail(error);
   }
   return piece;
 }

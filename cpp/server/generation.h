@@ -62,12 +62,14 @@ class Generation {
 
   std::optional<Piece> take(Choice& choice);
   void report(std::size_t choice);
+  [[noreturn]] void fail(const std::exception_ptr& error) const;
   void end(Choice& choice, bool is_cancelled);
 
   Service& service_;
   const Client client_;
   const Deadline deadline_;
   const std::shared_ptr<Arrivals> arrivals_;
+  const std::string constraint_;  // the field that constrains the texts; empty: none
   std::vector<Choice> choices_;
   EventStream* events_ = nullptr;  // null: no stream is kept alive
   OnProgress on_progress_;         // null: no reports

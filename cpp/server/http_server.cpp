@@ -12,8 +12,8 @@
 #include "base/index.h"
 #include "httplib.h"
 #include "platform/sockets.h"
-#include "server/access.h"
 #include "server/api_error.h"
+#include "server/border.h"
 #include "server/json_body.h"
 #include "server/waiting_room.h"
 #include "server/workers.h"
@@ -37,6 +37,7 @@ HttpReply error_reply(const ApiError& error, const std::string& path) {
   reply.body = to_text(to_json(error, error_form(path)));
   if (error.status == 503) reply.headers.emplace_back("Retry-After", "1");
   if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.status == 415) reply.headers.emplace_back("Accept-Encoding", "identity");
   return reply;
 }
 
@@ -53,15 +54,6 @@ ApiError library_error(int status, const httplib::Request& request) {
       return {status, status < 500 ? "invalid_request_error" : "server_error",
               "the server cannot process this HTTP request"};
   }
-}
-
-std::string key_of(const std::string& authorization, const std::string& api_key) {
-  const std::string scheme = "Bearer ";
-  return authorization.compare(0, scheme.size(), scheme) == 0 ? authorization.substr(scheme.size()) : api_key;
-}
-
-std::string key_of(const httplib::Request& request) {
-  return key_of(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"));
 }
 
 // Does not set SO_REUSEPORT, which would let two servers share a port.
@@ -174,14 +166,13 @@ class Handover final : public httplib::TaskQueue {
 // connection, and the reply would be lost. If nothing more can come it must not wait; otherwise two clients that do not
 // close their side would delay /health.
 void close_after(socket_t socket, int patience_ms) {
-  constexpr int sending = 1;  // SHUT_WR, SD_SEND
-  shutdown(socket, sending);
+  shutdown_sending(static_cast<std::intptr_t>(socket));
   char bytes[4096];
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(patience_ms);
   while (Clock::now() < end && can_read_socket(static_cast<std::intptr_t>(socket), patience_ms) &&
          receive_bytes(static_cast<std::intptr_t>(socket), bytes, sizeof bytes) > 0) {
   }
-  httplib::detail::close_socket(socket);
+  close_socket(static_cast<std::intptr_t>(socket));
 }
 
 // Sends the body in parts if the socket may not take it at once.
@@ -196,7 +187,8 @@ void send_body(std::string body, const std::string& type, int patience, httplib:
                                 });
 }
 
-void send(HttpReply reply, int patience, httplib::Response& response,
+// has_chunks: false for a client of HTTP/1.0, whose streams end with the connection.
+void send(HttpReply reply, int patience, bool has_chunks, httplib::Response& response,
           const std::function<void(const std::string&)>& on_failure) {
   response.status = reply.status;
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
@@ -216,7 +208,8 @@ void send(HttpReply reply, int patience, httplib::Response& response,
     }
     return false;  // closes the connection
   };
-  response.set_chunked_content_provider(reply.content_type, provide);
+  if (has_chunks) return response.set_chunked_content_provider(reply.content_type, provide);
+  response.set_content_provider(reply.content_type, provide);
 }
 
 }  // namespace
@@ -225,7 +218,9 @@ struct HttpServer::Implementation {
   HttpOptions options;
   std::function<void(const std::string&)> on_failure;
   std::set<std::string> public_paths;
-  static inline thread_local Client client;  // of the request that this thread serves
+  std::unique_ptr<const Border> border;
+  static inline thread_local Client client;                            // of the request that this thread serves
+  static inline thread_local const ArrivedRequest* arrived = nullptr;  // likewise
   std::unique_ptr<Workers> workers, quick_workers;
   std::unique_ptr<WaitingRoom> room;
   RoomServer server;
@@ -233,7 +228,9 @@ struct HttpServer::Implementation {
 
   Implementation(HttpOptions given, std::function<void(const std::string&)> failure)
       : options(std::move(given)), on_failure(std::move(failure)) {
-    server.accepted = [this](socket_t socket) { room->add(static_cast<std::intptr_t>(socket)); };
+    server.accepted = [this](socket_t socket) {
+      if (!guarded([&] { room->add(static_cast<std::intptr_t>(socket)); })) close_after(socket, 0);
+    };
     server.new_task_queue = [this] { return new Handover([this] { end_connections(); }); };
     server.set_socket_options(set_options);
     server.set_read_timeout(options.patience);
@@ -266,11 +263,20 @@ struct HttpServer::Implementation {
     const std::size_t files = open_file_limit();
     limits.max_connections = files / 2 + files / 4;  // the rest is for models, connections being served, and other
                                                      // files
+    BorderRules rules;
+    rules.listens_on = options.host;
+    rules.allowed_hosts = options.allowed_hosts;
+    rules.cors_origins = options.cors_origins;
+    rules.api_keys = options.api_keys;
+    rules.public_paths = public_paths;
+    rules.max_body = options.max_body;
+    border = std::make_unique<const Border>(std::move(rules));
     WaitingRoom::Room events;
     events.serve = [this](std::intptr_t socket, ArrivedRequest request) {
       hand_over(static_cast<socket_t>(socket), std::move(request));
     };
-    events.may_send_body = [this](const std::string& headers) { return options.api_keys.empty() || has_key(headers); };
+    events.refusal = [this](const RequestHead& head) { return border->refusal(head); };
+    events.failed = on_failure;
     events.close = [](std::intptr_t socket, const char* reply) {
       const std::size_t size = std::char_traits<char>::length(reply);
       if (size > 0) (void)send_bytes(socket, reply, size, CPPHTTPLIB_SEND_FLAGS);
@@ -279,27 +285,40 @@ struct HttpServer::Implementation {
     room = std::make_unique<WaitingRoom>(limits, std::move(events));
   }
 
-  bool has_key(const std::string& headers) const {
-    const std::string bearer = header_value(headers, "Authorization").value_or(""),
-                      key = header_value(headers, "X-Api-Key").value_or("");
-    return is_one_of(key_of(bearer, key), options.api_keys);
+  // The boundary of every thread: an exception that arrives here ends what was done for one connection, and no more.
+  // Returns false if there was one.
+  bool guarded(const std::function<void()>& action) const noexcept {
+    try {
+      action();
+      return true;
+    } catch (const std::exception& error) {
+      on_failure(error.what());
+    } catch (...) {
+      on_failure("an unknown C++ exception");
+    }
+    return false;
   }
 
   void hand_over(socket_t socket, ArrivedRequest request) {
     Workers& free = request.has_body ? *workers : *quick_workers;
     const auto shared = std::make_shared<ArrivedRequest>(std::move(request));
     const auto serve = [this, socket, shared] {
-      ArrivedStream stream(socket, std::move(shared->bytes), options.patience);
-      const bool goes_on = serve_one(stream);
-      if (goes_on && shared->is_whole && !is_stopping)
-        room->add_again(static_cast<std::intptr_t>(socket), stream.rest());
-      else close_after(socket, shared->is_whole && stream.rest().empty() ? 0 : drain_ms);
+      bool is_kept = false;
+      int wait_ms = 0;
+      const bool is_done = guarded([&] {
+        ArrivedStream stream(socket, std::move(shared->bytes), options.patience);
+        const bool goes_on = serve_one(*shared, stream);
+        wait_ms = shared->is_whole && stream.rest().empty() ? 0 : drain_ms;
+        is_kept = goes_on && shared->is_whole && !is_stopping;
+        if (is_kept) room->add_again(static_cast<std::intptr_t>(socket), stream.rest());
+      });
+      if (!is_done || !is_kept) close_after(socket, wait_ms);
     };
     if (!free.enqueue(serve)) close_after(socket, 0);
   }
 
   // Serves one request and logs it. Returns false if the connection must be closed.
-  bool serve_one(ArrivedStream& stream) {
+  bool serve_one(const ArrivedRequest& request, ArrivedStream& stream) {
     const auto begin = Clock::now();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     // The library's own check would wait for bytes if poll() failed.
@@ -307,7 +326,9 @@ struct HttpServer::Implementation {
     client.record = std::make_shared<RequestRecord>();
     RequestRecord& record = *client.record;
     record.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-    const bool goes_on = server.serve(stream);
+    arrived = &request;
+    const bool goes_on = server.serve(stream) && !is_last(request);
+    arrived = nullptr;
     record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (options.log && is_worth_logging(record)) options.log(record);
     return goes_on;
@@ -321,62 +342,62 @@ struct HttpServer::Implementation {
     room.reset();
   }
 
-  // Checks made before the body is read: origins, preflights, keys.
+  // Sends what the border decided before the body arrived.
   bool is_settled(const httplib::Request& request, httplib::Response& response) const {
-    const std::string origin = request.get_header_value("Origin");
-    if (!origin.empty() && is_allowed_origin(origin, options.cors_origins)) {
-      response.set_header("Access-Control-Allow-Origin", origin);
+    if (arrived->head && border->may_read_reply(*arrived->head)) {
+      response.set_header("Access-Control-Allow-Origin", arrived->head->value("origin"));
       response.set_header("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
       response.set_header("Access-Control-Allow-Headers", "*, Authorization");
       response.set_header("Vary", "Origin");
     }
-    if (request.method == "OPTIONS") {
+    if (arrived->refusal) {
+      send(error_reply(*arrived->refusal, request.path), response);
+    } else if (!arrived->head) {  // the library takes what this server's reader does not
+      send(error_reply({400, "invalid_request_error", "this is not a request of HTTP/1.1"}, request.path), response);
+    } else if (request.method == "OPTIONS") {
       response.status = 200;
-      return true;
-    }
-    if (options.api_keys.empty() || public_paths.count(request.path) > 0 ||
-        is_one_of(key_of(request), options.api_keys))
+    } else {
       return false;
-    const ApiError error(401, "authentication_error",
-                         "the API key is missing or wrong; send it as Authorization: Bearer KEY, or as X-Api-Key: KEY");
-    send(error_reply(error, request.path), options.patience, response, on_failure);
+    }
     return true;
   }
+
+  void send(HttpReply reply, httplib::Response& response) const {
+    if (!has_chunks(*arrived)) response.set_header("Connection", "close");
+    server::send(std::move(reply), options.patience, has_chunks(*arrived), response, on_failure);
+  }
+  static bool has_chunks(const ArrivedRequest& request) { return !request.head || request.head->version != "HTTP/1.0"; }
+  // A client of HTTP/1.0 learns the end of a reply by the end of its connection.
+  static bool is_last(const ArrivedRequest& request) { return !has_chunks(request); }
 
   void answer(const Handler& handler, const httplib::Request& request, std::string body,
               httplib::Response& response) const {
     HttpReply reply;
     try {
-      HttpRequest arrived{request.method, request.path, std::move(body), client, {}, nullptr};
-      for (const auto& [name, value] : request.params) arrived.query.emplace(name, value);
-      reply = handler(arrived);
+      HttpRequest given{request.method, request.path, std::move(body), client, {}, nullptr};
+      for (const auto& [name, value] : request.params) given.query.emplace(name, value);
+      reply = handler(given);
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       if (error.status >= 500 && error.status != 503) on_failure(request.path + ": " + error.what());
       reply = error_reply(error, request.path);
     }
-    send(std::move(reply), options.patience, response, on_failure);
+    send(std::move(reply), response);
   }
 
   // Returns false after writing the reason to `response`.
   bool read_body(const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader,
                  std::string& body) const {
-    const auto refuse = [&](int status, const std::string& message) {
-      send(error_reply({status, "invalid_request_error", message}, request.path), options.patience, response,
-           on_failure);
-      return false;
-    };
-    if (request.is_multipart_form_data()) return refuse(415, "the body must be JSON, not a form");
-    if (request.get_header_value_u64("Content-Length") > options.max_body) {
-      return refuse(413, library_error(413, request).what());
-    }
     const bool is_whole = reader([&](const char* data, std::size_t size) {
       body.append(data, size);
       return true;
     });
     if (is_whole) return true;
     if (response.status == 413) return false;  // the library replies
-    return refuse(408, "the body did not arrive in time, or is not what its headers say");
+    send(error_reply({408, "invalid_request_error", "the body did not arrive in time, or is not what its headers say"},
+                     request.path),
+         response);
+    return false;
   }
 };
 
@@ -424,6 +445,8 @@ void HttpServer::run() {
     implementation_->server.listen_after_bind();
   } catch (const std::exception& error) {  // no memory
     implementation_->on_failure(error.what());
+  } catch (...) {
+    implementation_->on_failure("an unknown C++ exception");
   }
   implementation_->has_failed = !implementation_->is_stopping;
 }

@@ -1,4 +1,5 @@
-// HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return.
+// HTTP/1.1 (and 1.0): accepts connections, reads bodies, and sends what handlers return. server/border.h says which
+// requests are served.
 // Connections wait for a complete request in server/waiting_room.h. Only these two files use cpp-httplib.
 #pragma once
 
@@ -21,8 +22,8 @@ struct HttpOptions {
   int num_threads = 64;              // requests with a body that are served at once; others wait
   std::size_t max_body = 32u << 20;  // bytes
   int patience = 20;  // seconds that a client may take to send all headers, or to send or accept the next bytes
-  std::vector<std::string> api_keys;              // none: everyone may use the server
-  std::vector<std::string> cors_origins;          // see is_allowed_origin()
+  std::vector<std::string> api_keys;                     // none: everyone may use the server
+  std::vector<std::string> cors_origins, allowed_hosts;  // see server/border.h
   std::function<void(const RequestRecord&)> log;  // called after each reply, on any thread; null: nothing is logged
 };
 

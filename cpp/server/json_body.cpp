@@ -2,28 +2,26 @@
 
 #include <utility>
 
+#include "base/json_limits.h"
+
 namespace specdec::server {
 
 Json parse_body(const std::string& text) {
-  std::size_t num_values = 0;
-  const auto check = [&](int depth, Json::parse_event_t event, Json&) {
-    if (depth > max_depth)
-      throw invalid_request(
-          "", "the body has lists and objects nested more than " + std::to_string(max_depth) + " levels deep");
-    using Event = Json::parse_event_t;
-    const bool is_value = event == Event::object_start || event == Event::array_start || event == Event::value;
-    if (is_value && ++num_values > max_values)
-      throw invalid_request("", "the body has more than " + std::to_string(max_values) + " values");
-    return true;
-  };
+  const std::string excess = json_excess(text);
+  if (!excess.empty()) throw invalid_request("", "the body has " + excess);
   try {
-    Json body = Json::parse(text, check);
+    Json body = Json::parse(text);
     if (!body.is_object()) throw invalid_request("", "the body must be a JSON object");
     return body;
   } catch (const Json::exception& error) {
     const std::string problem = error.what();  // ends with the text that was read, which may be long
     throw invalid_request("", "the body is not JSON in UTF-8: " + problem.substr(0, problem.find("; last read: ")));
   }
+}
+
+void check_json_text(const std::string& field, const std::string& text) {
+  const std::string excess = json_excess(text);
+  if (!excess.empty()) throw invalid_request(field, field + " has " + excess);
 }
 
 const Json& body_of(const HttpRequest& http) {

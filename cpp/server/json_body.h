@@ -13,12 +13,11 @@ namespace specdec::server {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_depth = 64;                 // nesting of objects and lists
-constexpr std::size_t max_values = 4u << 20;  // numbers, strings, lists, ... in one body
-
-// Parses a request's body, which must be an object in UTF-8 within these limits.
+// Parses a request's body, which must be an object in UTF-8 within the limits of base/json_limits.h.
 Json parse_body(const std::string& text);
 const Json& body_of(const HttpRequest& http);  // parsed once
+// Throws if a string of the body that will be parsed as JSON exceeds these limits.
+void check_json_text(const std::string& field, const std::string& text);
 
 // JSON as text for a reply. Bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);

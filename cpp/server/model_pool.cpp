@@ -273,11 +273,16 @@ bool ModelPool::has_room(const Model& model) const {
 void ModelPool::work() {
   Lock lock(mutex_);
   while (!is_ending_) {
-    Model* const wanted = next_wanted();
-    if (Model* const gone = leaving()) unload(lock, *gone);
-    else if (wanted == nullptr) changed_.wait(lock);
-    else if (wanted->state != State::unloaded || !make_room(lock, *wanted)) changed_.wait_for(lock, between_looks);
-    else load(lock, *wanted);
+    try {
+      Model* const wanted = next_wanted();
+      if (Model* const gone = leaving()) unload(lock, *gone);
+      else if (wanted == nullptr) changed_.wait(lock);
+      else if (wanted->state != State::unloaded || !make_room(lock, *wanted)) changed_.wait_for(lock, between_looks);
+      else load(lock, *wanted);
+    } catch (const std::exception&) {  // no memory: it is tried again
+      if (!lock.owns_lock()) lock.lock();
+      changed_.wait_for(lock, between_looks);
+    }
   }
   for (Model& model : models_) {
     changed_.wait(lock, [&] { return model.num_users == 0; });

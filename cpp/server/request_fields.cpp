@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -95,7 +96,7 @@ Json bias_of(const Json& given) { return given == false ? Json(ban) : given; }
 // ["text", -1]] and {"text": 1.5}; a text's bias applies to each of its tokens.
 Json token_biases(const Generator& generator, const std::string& field, const Json& given) {
   const std::string requirement = "an object {\"token id or text\": bias} or a list of [token id or text, bias]";
-  Json biases = Json::object();
+  std::map<std::string, Json> biases;  // sorted: an ordered object searches all names for each new one
   const auto add = [&](const std::string& text, const Json& bias) {
     for (const Token token : tokens_of(generator, text, {})) biases[std::to_string(token)] = bias_of(bias);
   };
@@ -117,7 +118,10 @@ Json token_biases(const Generator& generator, const std::string& field, const Js
   } else if (given != false) {  // llama-server's value for none
     throw wrong_value(field, given, requirement);
   }
-  return biases;
+  Json result = Json::object();
+  auto& members = static_cast<std::vector<Json::object_t::value_type>&>(result.get_ref<Json::object_t&>());
+  for (auto& [name, bias] : biases) members.emplace_back(name, std::move(bias));
+  return result;
 }
 
 // The text of OpenAI's prediction, {"type": "content", "content": text or parts}.
@@ -157,6 +161,7 @@ Json adapted(const Generator& generator, const std::string& option, const std::s
   const bool is_empty_text = value.is_string() && value.get_ref<const std::string&>().empty();
   const bool may_be_empty = option == "grammar" || option == "json_schema" || option == "structural_tag";
   if (may_be_empty && is_empty_text) return nullptr;  // none
+  if (may_be_empty && value.is_string()) check_json_text(field, value.get_ref<const std::string&>());
   if (option == "logit_bias") return token_biases(generator, field, value);
   if (option == "prediction") return predicted_text(field, value);
   return value;

@@ -25,14 +25,6 @@ constexpr const char* go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
 }  // namespace
 
-std::optional<std::string> header_value(const std::string& headers, const std::string& name) {
-  const std::size_t at = lower_case(headers).find("\n" + lower_case(name) + ":");
-  if (at == std::string::npos) return std::nullopt;
-  const std::size_t start = headers.find_first_not_of(" \t", at + name.size() + 2);
-  const std::size_t end = headers.find_first_of("\r\n", at + 1);
-  return start < end ? headers.substr(start, end - start) : "";
-}
-
 void ArrivingRequest::add(const char* data, std::size_t size) {
   const std::size_t from = bytes_.size() - std::min<std::size_t>(bytes_.size(), 3);
   bytes_.append(data, size);
@@ -48,19 +40,24 @@ void ArrivingRequest::add(const char* data, std::size_t size) {
   is_whole_ = !needs_more_ || has_whole_body();
 }
 
-// A request with unclear framing counts as complete; the library rejects it.
+// A request with unclear framing, or none, counts as complete; it is rejected.
 void ArrivingRequest::read_headers() {
-  const std::string headers = this->headers();
-  const std::string length = header_value(headers, "Content-Length").value_or("");
-  is_chunked_ =
-      lower_case(header_value(headers, "Transfer-Encoding").value_or("")).find("chunked") != std::string::npos;
-  if (!length.empty() && length.size() < 16 && length.find_first_not_of("0123456789") == std::string::npos)
-    body_size_ = std::stoull(length);
+  head_ = parse_head(bytes_.substr(0, body_start_));
+  if (!head_) return;
+  Framing framing;
+  try {
+    framing = read_framing(*head_);
+  } catch (const ApiError&) {  // Border::refusal() has the same error
+    return;
+  }
+  is_chunked_ = framing.is_chunked;
+  body_size_ = framing.body_size;
   has_body_ = is_chunked_ || body_size_ > 0;
   needs_more_ = is_chunked_ || (body_size_ > 0 && body_size_ <= max_body_);
-  wants_continue_ = needs_more_ && lower_case(header_value(headers, "Expect").value_or("")) == "100-continue";
+  wants_continue_ = needs_more_ && framing.expects_continue;
   if (!wants_continue_) return;
-  const std::size_t line = lower_case(headers).find("\nexpect:") + 1, next = headers.find('\n', line) + 1;
+  const std::size_t line = lower_case(bytes_.substr(0, body_start_)).find("\nexpect:") + 1,
+                    next = bytes_.find('\n', line) + 1;
   bytes_.erase(line, next - line);  // otherwise the library would ask for the body again
   body_start_ -= next - line;
 }
@@ -99,36 +96,60 @@ void WaitingRoom::wait_for_new(std::chrono::milliseconds longest) const {
 }
 
 void WaitingRoom::add(std::intptr_t socket, bool is_used, std::string bytes) {
-  if (!is_used) ++num_new_;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    new_guests_.push_back({socket, ArrivingRequest(limits_.max_body), Clock::now(), is_used, std::move(bytes)});
+    new_guests_.push_back({socket, ArrivingRequest(limits_.max_body), Clock::now(), is_used, std::move(bytes), 0});
+    if (!is_used) ++num_new_;
   }
   wait_.wake();
 }
 
 void WaitingRoom::work() {
-  std::vector<std::intptr_t> sockets;
-  std::vector<bool> readable;
   Clock::time_point looked = Clock::now();
   for (bool is_closing = false; !is_closing;) {
-    sockets.clear();
-    for (const Guest& guest : guests_) sockets.push_back(guest.socket);
-    wait_.wait(sockets, tick_ms, readable);
-    receive_all(readable);
-    if (Clock::now() - looked > std::chrono::milliseconds(tick_ms)) {
-      looked = Clock::now();
-      drop_slow_ones();
+    try {
+      pass(looked);
+    } catch (const std::exception& error) {  // no memory for the lists
+      room_.failed(error.what());
+      std::this_thread::sleep_for(std::chrono::milliseconds(tick_ms));
     }
-    std::vector<Guest> arrived;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      arrived.swap(new_guests_);
-      is_closing = is_closing_;
-    }
-    for (Guest& guest : arrived) admit(std::move(guest));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_closing = is_closing_;
   }
   for (Guest& guest : guests_) leave(guest, "");
+  for (Guest& guest : new_guests_) leave(guest, "");
+}
+
+// Waits for data, receives it, and admits new guests.
+void WaitingRoom::pass(Clock::time_point& looked) {
+  std::vector<std::intptr_t> sockets;
+  std::vector<bool> readable;
+  for (const Guest& guest : guests_) sockets.push_back(guest.socket);
+  wait_.wait(sockets, tick_ms, readable);
+  receive_all(readable);
+  if (Clock::now() - looked > std::chrono::milliseconds(tick_ms)) {
+    looked = Clock::now();
+    drop_slow_ones();
+  }
+  std::vector<Guest> arrived;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    arrived.swap(new_guests_);
+  }
+  for (Guest& guest : arrived) admit(std::move(guest));
+}
+
+// An exception ends only this guest's connection; then returns false.
+bool WaitingRoom::guarded(Guest& guest, const std::function<bool()>& action) {
+  try {
+    return action();
+  } catch (const std::exception& error) {
+    room_.failed(error.what());
+  } catch (...) {
+    room_.failed("an unknown C++ exception");
+  }
+  leave(guest, "");
+  return false;
 }
 
 void WaitingRoom::admit(Guest guest) {
@@ -140,14 +161,16 @@ void WaitingRoom::admit(Guest guest) {
     guests_.erase(idle);
   }
   const std::string bytes = std::move(guest.bytes);
-  guests_.push_back(std::move(guest));
-  if (!bytes.empty() && !take(guests_.back(), bytes.data(), bytes.size())) guests_.pop_back();
+  if (!guarded(guest, [&] { return guests_.push_back(guest), true; })) return;
+  Guest& entered = guests_.back();
+  const auto take_all = [&] { return bytes.empty() || take(entered, bytes.data(), bytes.size()); };
+  if (!guarded(entered, take_all)) guests_.pop_back();
 }
 
 void WaitingRoom::receive_all(const std::vector<bool>& readable) {
   std::size_t i = 0;
   for (auto guest = guests_.begin(); guest != guests_.end(); ++i) {
-    const bool stays = !readable[i] || receive(*guest);
+    const bool stays = !readable[i] || guarded(*guest, [&] { return receive(*guest); });
     guest = stays ? std::next(guest) : guests_.erase(guest);
   }
 }
@@ -170,22 +193,28 @@ bool WaitingRoom::receive(Guest& guest) {
 }
 
 void WaitingRoom::leave(Guest& guest, const char* reply) {
-  num_bytes_ -= guest.request.bytes().size();
-  if (!guest.is_used) --num_new_;
+  forget(guest);
   room_.close(guest.socket, reply);
+}
+
+void WaitingRoom::forget(Guest& guest) {
+  num_bytes_ -= std::exchange(guest.counted, 0);
+  if (!std::exchange(guest.is_used, true)) --num_new_;
 }
 
 bool WaitingRoom::take(Guest& guest, const char* data, std::size_t size) {
   ArrivingRequest& request = guest.request;
   const bool had_headers = request.has_headers();
   if (request.bytes().empty()) guest.since = Clock::now();
-  num_bytes_ -= request.bytes().size();
   request.add(data, size);
-  num_bytes_ += request.bytes().size();
+  num_bytes_ += request.bytes().size() - guest.counted;
+  guest.counted = request.bytes().size();
   bool is_ready = request.is_whole();
+  std::optional<ApiError> refusal;
   if (!had_headers && request.has_headers()) {
     guest.since = Clock::now();
-    is_ready = is_ready || !room_.may_send_body(request.headers());
+    if (request.head() != nullptr) refusal = room_.refusal(*request.head());
+    is_ready = is_ready || refusal;
     if (!is_ready && request.wants_continue()) {
       (void)send_bytes(guest.socket, go_on, std::char_traits<char>::length(go_on), CPPHTTPLIB_SEND_FLAGS);
     }
@@ -193,10 +222,14 @@ bool WaitingRoom::take(Guest& guest, const char* data, std::size_t size) {
   if (!is_ready && num_bytes_ <= limits_.max_bytes) return true;
   if (!is_ready) leave(guest, no_room);
   if (!is_ready) return false;
-  num_bytes_ -= request.bytes().size();
-  if (!guest.is_used) --num_new_;
-  const bool has_body = request.has_body(), is_whole = request.is_whole();
-  room_.serve(guest.socket, {request.take(), has_body, is_whole});
+  ArrivedRequest arrived;
+  arrived.has_body = request.has_body();
+  arrived.is_whole = request.is_whole() && !refusal;
+  arrived.head = request.take_head();
+  arrived.refusal = std::move(refusal);
+  arrived.bytes = request.take();
+  room_.serve(guest.socket, std::move(arrived));
+  forget(guest);
   return false;
 }
 

@@ -1,8 +1,9 @@
 // Connections wait here, all on one thread, until a complete request has arrived, so that idle and slow clients occupy
 // no worker.
 //
-// Only a request's framing is read here (where its headers end, how long its body is); the HTTP library reads the rest.
-// A client that sends too slowly, or more than the room can hold, loses its connection.
+// Only a request's framing is read here (where its headers end, how long its body is), and server/border.h decides
+// whether its body is waited for; the HTTP library reads the rest. A client that sends too slowly, or more than the
+// room can hold, loses its connection, and so does one for which an exception is thrown.
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "platform/sockets.h"
+#include "server/border.h"
 
 namespace specdec::server {
 
@@ -30,13 +32,14 @@ class ArrivingRequest {
   void add(const char* data, std::size_t size);
   const std::string& bytes() const { return bytes_; }
   std::string take() { return std::move(bytes_); }
+  std::optional<RequestHead> take_head() { return std::move(head_); }
 
   bool has_headers() const { return body_start_ > 0; }
   bool has_body() const { return has_body_; }
   // The request is complete, or there is enough of it for the library to reject it.
   bool is_whole() const { return is_whole_; }
-  // "POST /v1/completions HTTP/1.1" and the headers; empty until they are complete.
-  std::string headers() const { return bytes_.substr(0, body_start_); }
+  // The first line and the headers; null until they are complete, and if they are not HTTP.
+  const RequestHead* head() const { return head_ ? &*head_ : nullptr; }
   // Whether the client waits for "100 Continue" before it sends the body; true only once.
   bool wants_continue() { return std::exchange(wants_continue_, false); }
 
@@ -49,15 +52,15 @@ class ArrivingRequest {
   std::size_t body_start_ = 0;  // 0: the headers are not complete
   std::size_t body_size_ = 0;
   bool is_chunked_ = false, wants_continue_ = false, is_whole_ = false, has_body_ = false, needs_more_ = false;
+  std::optional<RequestHead> head_;
 };
-
-// The value of a header; nullopt if it is missing.
-std::optional<std::string> header_value(const std::string& headers, const std::string& name);
 
 struct ArrivedRequest {
   std::string bytes;  // from its first line on; may include the next request if the client did not wait
   bool has_body = false;
-  bool is_whole = true;  // false: a body follows that must not be read
+  bool is_whole = true;             // false: a body follows that must not be read
+  std::optional<RequestHead> head;  // none: it is not HTTP, and the library says so
+  std::optional<ApiError> refusal;  // the reply, if it must not be served
 };
 
 class WaitingRoom {
@@ -73,8 +76,9 @@ class WaitingRoom {
   };
   struct Room {
     std::function<void(std::intptr_t socket, ArrivedRequest request)> serve;  // takes the socket
-    std::function<bool(const std::string& headers)> may_send_body;            // false: do not wait for the body
+    std::function<std::optional<ApiError>(const RequestHead&)> refusal;       // before its body is waited for
     std::function<void(std::intptr_t socket, const char* reply)> close;       // reply: may be empty
+    std::function<void(const std::string& problem)> failed;                   // an exception ended a connection
   };
 
   // Throws Error.
@@ -97,18 +101,22 @@ class WaitingRoom {
     ArrivingRequest request;
     Clock::time_point since;  // when it came or its headers were complete
     bool is_used;
-    std::string bytes;  // bytes that came with it
+    std::string bytes;        // bytes that came with it
+    std::size_t counted = 0;  // of its bytes in num_bytes_
   };
 
   void add(std::intptr_t socket, bool is_used, std::string bytes);
   void work();
+  void pass(Clock::time_point& looked);
   void admit(Guest guest);
   void receive_all(const std::vector<bool>& readable);
   void drop_slow_ones();
   // Returns false if the guest has left the room.
   bool receive(Guest& guest);
+  bool guarded(Guest& guest, const std::function<bool()>& action);
   bool take(Guest& guest, const char* data, std::size_t size);
   void leave(Guest& guest, const char* reply);
+  void forget(Guest& guest);
   bool is_too_slow(const Guest& guest, Clock::time_point now) const;
 
   const Limits limits_;

@@ -29,7 +29,7 @@ bool Workers::enqueue(std::function<void()> request) {
     try {
       threads_.emplace_back([this] { work(); });
       ++num_idle_;
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // the request waits for a running thread
     }
   }
   arrived_.notify_one();
@@ -45,7 +45,10 @@ void Workers::work() {
     waiting_.pop_front();
     --num_idle_;
     lock.unlock();
-    request();
+    try {
+      request();
+    } catch (...) {  // requests guard themselves (http_server.cpp); a thread outlives them in any case
+    }
     lock.lock();
     ++num_idle_;
   }

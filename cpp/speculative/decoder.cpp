@@ -196,7 +196,7 @@ void Decoder::verify(Sequence& s, int first_row) {
         const std::string what = !s.transforms.bans() ? "the constraint leaves"
                                  : !s.constraint      ? "the banned tokens leave"
                                                       : "the constraint and the banned tokens leave";
-        throw Error(what + " no token to continue the output");
+        throw DeadEnd(what + " no token to continue the output");
       }
     });
   } catch (...) {

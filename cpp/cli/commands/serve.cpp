@@ -104,6 +104,7 @@ CommandLine command_line(ServeOptions& options) {
     add_keys(options.http.api_keys, parts(File::open(path).read_all(), '\n'));
   };
   const auto set_origins = [&options](const std::string& text) { options.http.cors_origins = parts(text, ','); };
+  const auto set_hosts = [&options](const std::string& text) { options.http.allowed_hosts = parts(text, ','); };
   line.groups = {
       {"Server",
        {text({"--host"}, "ADDRESS", options.http.host,
@@ -124,6 +125,12 @@ CommandLine command_line(ServeOptions& options) {
          "origins of web pages that may use the server, comma-separated; *: all, localhost: those of this machine "
          "(default: none)",
          set_origins},
+        {{"--allowed-hosts"},
+         "NAMES",
+         "names under which this server may be called, comma-separated, for example those of a reverse proxy: "
+         "ai.example.com, .example.com (with all below it), * (any); localhost, addresses and names without a dot "
+         "always may (default: the name of --host)",
+         set_hosts},
         integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20,
                 "time limit of a request in seconds; 0: none (default: 600)"),
         integer({"--client-timeout"}, options.http.patience, 1, 3600,

@@ -72,6 +72,9 @@ std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t si
 bool can_read_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLIN, timeout_ms); }
 bool can_write_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLOUT, timeout_ms); }
 
+void shutdown_sending(std::intptr_t socket) { shutdown(static_cast<int>(socket), SHUT_WR); }
+void close_socket(std::intptr_t socket) { close(static_cast<int>(socket)); }
+
 std::size_t open_file_limit() {
   constexpr rlim_t wanted = 65536;
   rlimit limit = {};

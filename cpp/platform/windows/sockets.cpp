@@ -41,6 +41,9 @@ std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t si
 bool can_read_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLRDNORM, timeout_ms); }
 bool can_write_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLWRNORM, timeout_ms); }
 
+void shutdown_sending(std::intptr_t socket) { shutdown(static_cast<SOCKET>(socket), SD_SEND); }
+void close_socket(std::intptr_t socket) { closesocket(static_cast<SOCKET>(socket)); }
+
 std::size_t open_file_limit() { return 65536; }  // sockets are not files on Windows
 
 }  // namespace specdec
