@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
 #include "base/json_depth.h"
+#include "chat/conversation_form.h"
 #include "chat/json_argument.h"
 #include "llama.h"
 
@@ -200,7 +203,46 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
   }
 }
 
+// The forms of the template's texts, each found once.
+struct ChatTemplate::Forms {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const ConversationForm>> of_text;
+};
+
+std::shared_ptr<ChatTemplate::Forms> ChatTemplate::new_forms() { return std::make_shared<Forms>(); }
+
+Conversation ChatTemplate::fitted(const Conversation& conversation, const ChatTexts& model) const {
+  if (!name_.empty()) return conversation;
+  const std::string& text = text_for(!json_argument("tools", conversation.tools).empty());
+  const auto find_form = [&] {
+    TemplateVariables variables;
+    variables.bos_token = model.bos;
+    variables.eos_token = model.eos;
+    const JinjaTemplate jinja(text);
+    return std::make_shared<const ConversationForm>([&](const std::string& messages) {
+      variables.messages = messages;
+      return jinja.render(variables).text;
+    });
+  };
+  std::shared_ptr<const ConversationForm> form;
+  try {
+    const std::lock_guard<std::mutex> lock(forms_->mutex);
+    std::shared_ptr<const ConversationForm>& known = forms_->of_text[text];
+    if (!known) known = find_form();
+    form = known;
+  } catch (const TemplateError&) {  // rendering reports it
+    return conversation;
+  }
+  Conversation result = conversation;
+  result.messages = form->fit(conversation.messages);
+  return result;
+}
+
 MarkedText ChatTemplate::render(const Conversation& conversation, const ChatTexts& model) const {
+  return render_fitted(fitted(conversation, model), model);
+}
+
+MarkedText ChatTemplate::render_fitted(const Conversation& conversation, const ChatTexts& model) const {
   if (!conversation.continues_answer) return render_whole(conversation, model);
   Conversation marked = conversation;
   marked.messages = with_end_mark(conversation.messages);
@@ -235,11 +277,17 @@ MarkedText ChatTemplate::render_whole(const Conversation& conversation, const Ch
 
 std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, ToolUse tool_use,
                                                                     const ChatTexts& model) const {
+  return parser_for_fitted(fitted(conversation, model), tool_use, model);
+}
+
+std::shared_ptr<const ChatOutputParser> ChatTemplate::parser_for_fitted(const Conversation& conversation,
+                                                                        ToolUse tool_use,
+                                                                        const ChatTexts& model) const {
   if (conversation.continues_answer) {
     const Conversation before = without_last(conversation);
-    const std::shared_ptr<const ChatOutputParser> parser = output_parser(before, tool_use, model);
+    const std::shared_ptr<const ChatOutputParser> parser = parser_for_fitted(before, tool_use, model);
     if (!parser) return nullptr;
-    const std::string start = render_whole(before, model).text, whole = render(conversation, model).text;
+    const std::string start = render_whole(before, model).text, whole = render_fitted(conversation, model).text;
     const bool is_answer = whole.compare(0, start.size(), start) == 0;
     return is_answer ? std::make_shared<const ChatOutputParser>(parser->after(whole.substr(start.size()))) : nullptr;
   }

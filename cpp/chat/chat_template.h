@@ -63,12 +63,20 @@ class ChatTemplate {
  private:
   ChatTemplate() = default;
   MarkedText render_whole(const Conversation& conversation, const ChatTexts& model) const;
+  MarkedText render_fitted(const Conversation& conversation, const ChatTexts& model) const;
+  std::shared_ptr<const ChatOutputParser> parser_for_fitted(const Conversation& conversation, ToolUse tool_use,
+                                                            const ChatTexts& model) const;
+  // In a form that the template takes (conversation_form.h).
+  Conversation fitted(const Conversation& conversation, const ChatTexts& model) const;
   const std::string& text_for(bool has_tools) const {
     return has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_;
   }
 
   std::string where_, name_, text_, text_for_tools_;  // name_: a built-in template's; otherwise there is a text
   std::shared_ptr<ChatOutputParsers> parsers_ = std::make_shared<ChatOutputParsers>();  // copies share it
+  struct Forms;
+  std::shared_ptr<Forms> forms_ = new_forms();  // likewise
+  static std::shared_ptr<Forms> new_forms();
 };
 
 }  // namespace specdec

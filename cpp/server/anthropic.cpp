@@ -225,7 +225,7 @@ HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
   Options options;
   options.stream = fields.flag("stream", false);
   options.shows_thinking = read_shows_thinking(fields);
-  options.request = read_options(service, fields);
+  options.request = read_options(service, fields, http.is_gone.record.get());
   read_thinking_budget(options.request, fields);
   read_output_format(service, options.request, fields);
   const Tools tools = read_tools(Fields(chat));

@@ -111,10 +111,19 @@ void add_message(Json& messages, const Fields& message) {
   }
 }
 
+// Claude Code begins the system prompt with a line for Anthropic's accounting that differs in each request. It tells
+// the model nothing, and with it no request would share its beginning with an earlier one.
+std::string without_billing(std::string system) {
+  const std::string begin = "x-anthropic-billing-header:";
+  if (system.compare(0, begin.size(), begin) != 0) return system;
+  const std::size_t end = system.find('\n');
+  return system.erase(0, end == std::string::npos ? end : end + 1);
+}
+
 Json read_messages(const Fields& body) {
   Json messages = Json::array();
   if (const Json* system = body.find("system")) {
-    const std::string text = read_content("system", *system, {"text"});
+    const std::string text = without_billing(read_content("system", *system, {"text"}));
     if (!text.empty()) messages.push_back({{"role", "system"}, {"content", text}});
   }
   const Json& given = body.required("messages");

@@ -189,7 +189,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
   Options options = read_reply_options(fields);
-  Request request = read_options(service, fields);
+  Request request = read_options(service, fields, http.is_gone.record.get());
   request.logprobs = options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);
   const Tools tools = read_tools(fields);

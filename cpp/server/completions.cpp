@@ -227,7 +227,7 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
   Options options = read_reply_options(fields);
-  Request request = read_options(service, fields);
+  Request request = read_options(service, fields, http.is_gone.record.get());
   request.logprobs = options.has_logprobs;
   if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
   request.score_prompt = options.echo && options.has_logprobs;

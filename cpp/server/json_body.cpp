@@ -1,5 +1,6 @@
 #include "server/json_body.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/json_limits.h"
@@ -38,6 +39,15 @@ ApiError wrong_value(const std::string& field, const Json& value, const std::str
   return invalid_request(field, field + " is " + shown + "; it must be " + requirement);
 }
 
+Json whole_number(const Json& value) {
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  if (!value.is_number_float()) return value;
+  const double number = value.get<double>();
+  if (!(std::abs(number) <= exact) || number != std::trunc(number)) return value;
+  if (number >= 0) return static_cast<std::uint64_t>(number);
+  return static_cast<std::int64_t>(number);
+}
+
 Fields::Fields(const Json& object, std::string path) : object_(&object), path_(std::move(path)) {
   if (!object.is_object()) throw wrong_value(path_, object, "an object");
 }
@@ -73,12 +83,13 @@ bool Fields::flag(const std::string& name, bool fallback) const {
 int Fields::whole(const std::string& name, int fallback, int low, int high) const {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
+  const Json number = whole_number(*value);
   const bool fits =
-      value->is_number_integer() && !(value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX);
-  if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high) {
+      number.is_number_integer() && !(number.is_number_unsigned() && number.get<std::uint64_t>() > INT64_MAX);
+  if (!fits || number.get<std::int64_t>() < low || number.get<std::int64_t>() > high) {
     throw wrong_value(path(name), *value, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
   }
-  return value->get<int>();
+  return number.get<int>();
 }
 
 std::string Fields::text(const std::string& name, const std::string& fallback) const {

@@ -22,6 +22,9 @@ void check_json_text(const std::string& field, const std::string& text);
 // JSON as text for a reply. Bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
 
+// 1.0 and 1e3 as the whole numbers that some languages write so; other values as they are.
+Json whole_number(const Json& value);
+
 // The error for a value with a wrong type or out of range: "stream is 3; it must be true or false".
 ApiError wrong_value(const std::string& field, const Json& value, const std::string& requirement);
 

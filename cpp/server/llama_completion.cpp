@@ -171,7 +171,7 @@ class Reply {
 // The endpoint's function that reads the prompts.
 using ReadPrompts = Prompts (*)(const Service&, const Fields&, int answers_each);
 
-Options read(Service& service, const Fields& body, ReadPrompts read_prompts) {
+Options read(Service& service, const Fields& body, ReadPrompts read_prompts, RequestRecord* record) {
   Options options;
   options.stream = body.flag("stream", false);
   options.return_tokens = body.flag("return_tokens", false);
@@ -180,7 +180,7 @@ Options read(Service& service, const Fields& body, ReadPrompts read_prompts) {
   options.response_fields = read_response_fields(body);
   if (body.flag("post_sampling_probs", false))
     throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");
-  Request request = read_options(service, body);
+  Request request = read_options(service, body, record);
   const int num_choices = read_num_choices(service, body);
   const Prompts prompts = read_prompts(service, body, num_choices);
   options.is_list = prompts.is_list || num_choices > 1;
@@ -201,7 +201,8 @@ Prompts read_infill_prompt(const Service& service, const Fields& body, int /*ans
 
 HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_prompts) {
   const Json& body = body_of(http);
-  const auto options = std::make_shared<const Options>(read(service, Fields(body), read_prompts));
+  const auto options =
+      std::make_shared<const Options>(read(service, Fields(body), read_prompts, http.is_gone.record.get()));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
   HttpReply reply;
   if (options->stream) {

@@ -9,22 +9,88 @@
 namespace specdec::server {
 namespace {
 
+// Calls in OpenAI's form, from those that servers and clients write: without an id or a type, with arguments that are
+// an object, missing, null or blank.
+Json read_calls(const std::string& path, const Json& calls) {
+  if (!calls.is_array()) throw wrong_value(path, calls, "a list");
+  Json result = Json::array();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Fields call(calls[i], path + "[" + std::to_string(i) + "]");
+    const Fields function(call.required("function"), call.path("function"));
+    Json read = calls[i];
+    if (call.find("id") == nullptr) read["id"] = "call_" + std::to_string(i);
+    if (call.find("type") == nullptr) read["type"] = "function";
+    (void)function.required_text("name");
+    read["function"]["arguments"] = read_arguments(function);
+    result.push_back(std::move(read));
+  }
+  return result;
+}
+
+// The text of an assistant's message and its reasoning, of a string or of parts.
+void read_answer(const Fields& message, Json& json) {
+  const Json* content = message.find("content");
+  std::string text, reasoning = message.text("reasoning_content", message.text("reasoning", ""));
+  const auto add = [](std::string& to, const std::string& more) {
+    to += (to.empty() || more.empty() ? "" : "\n") + more;
+  };
+  if (content != nullptr && content->is_array()) {
+    for (std::size_t i = 0; i < content->size(); ++i) {
+      const Fields part((*content)[i], message.path("content") + "[" + std::to_string(i) + "]");
+      const std::string type = part.required_text("type");
+      if (type == "thinking" || type == "reasoning") {
+        const char* const field = part.find(type) != nullptr ? type.c_str() : "text";
+        add(reasoning, read_content(part.path(field), part.required(field), {"text"}));
+      } else if (type == "refusal") {
+        add(text, part.required_text("refusal"));
+      } else if (type == "text" || type == "output_text") {
+        add(text, part.required_text("text"));
+      } else {
+        throw wrong_value(part.path("type"), type, R"("text", "refusal" or "thinking"; only text is supported)");
+      }
+    }
+  } else if (content != nullptr) {
+    text = read_content(message.path("content"), *content, {"text"});
+  } else {
+    text = message.text("refusal", "");
+  }
+  json["content"] = text;
+  if (!reasoning.empty()) json["reasoning_content"] = reasoning;
+  const Json* calls = message.find("tool_calls");
+  if (calls == nullptr || calls->empty()) json.erase("tool_calls");
+  else json["tool_calls"] = read_calls(message.path("tool_calls"), *calls);
+}
+
 Json read_message(const Fields& message, Json json) {
   const std::string role = read_role(message);
   json["role"] = role == "developer" ? "system" : role;
+  if (role == "assistant") {
+    read_answer(message, json);
+    return json;
+  }
   const Json* content = message.find("content");
-  const bool may_lack_content = role == "assistant" && message.find("tool_calls") != nullptr;
   if (content != nullptr) json["content"] = read_content(message.path("content"), *content, {"text"});
-  else if (may_lack_content) json["content"] = "";
+  else if (role == "tool" || role == "function") json["content"] = "";
   else throw invalid_request(message.path("content"), message.path("content") + " is missing");
   return json;
+}
+
+bool is_blank(const Json& text) {
+  return !text.is_string() || text.get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+// Whether an assistant's message has neither text nor calls: what a failed answer leaves behind.
+bool says_nothing(const Json& message) {
+  return message["role"] == "assistant" && !message.contains("tool_calls") && is_blank(message["content"]) &&
+         is_blank(message.value("reasoning_content", Json("")));
 }
 
 // Reads vLLM's "continue_final_message"; without it, applies llama-server's rule.
 bool continues_answer(const Service& service, const Fields& body, const Json& last) {
   const bool is_answer = last["role"] == "assistant" && (!last.contains("tool_calls") || last["tool_calls"].empty());
   if (body.find("continue_final_message") == nullptr) {
-    return is_answer && service.options().continues_answers && body.find("add_generation_prompt") == nullptr;
+    return is_answer && !says_nothing(last) && service.options().continues_answers &&
+           body.find("add_generation_prompt") == nullptr;
   }
   if (!body.flag("continue_final_message", false)) return false;
   if (body.flag("add_generation_prompt", false))
@@ -54,6 +120,15 @@ std::string read_role(const Fields& message) {
   throw wrong_value(message.path("role"), role, R"("system", "developer", "user", "assistant" or "tool")");
 }
 
+std::string read_arguments(const Fields& function) {
+  const Json* arguments = function.find("arguments");
+  if (arguments == nullptr || (arguments->is_string() && is_blank(*arguments))) return "{}";
+  if (arguments->is_object()) return to_text(*arguments);
+  const std::string text = function.required_text("arguments");
+  check_json_text(function.path("arguments"), text);
+  return text;
+}
+
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) throw wrong_value(path, content, "a string or a list of text parts");
@@ -76,9 +151,11 @@ Conversation read_conversation(const Service& service, const Fields& body, const
     messages.push_back(read_message(Fields(given[i], "messages[" + std::to_string(i) + "]"), given[i]));
   }
   Conversation conversation;
-  conversation.messages = to_text(messages);
   conversation.tools = tools.json;
   conversation.continues_answer = continues_answer(service, body, messages.back());
+  if (!conversation.continues_answer && messages.size() > 1 && says_nothing(messages.back()))
+    messages.erase(messages.size() - 1);
+  conversation.messages = to_text(messages);
   conversation.add_generation_prompt = !conversation.continues_answer && body.flag("add_generation_prompt", true);
   Json variables = Json::parse(service.options().template_variables);
   add_effort(body, variables);
@@ -90,12 +167,24 @@ Conversation read_conversation(const Service& service, const Fields& body, const
   return conversation;
 }
 
+namespace {
+
+// The engine names templates by the model's path, which clients must not see.
+ApiError template_error(const Service& service, std::string message) {
+  const std::string place = service.options().model_path + ": ";
+  const std::size_t at = message.find(place);
+  if (at != std::string::npos) message.erase(at, place.size());
+  return invalid_request("messages", message);
+}
+
+}  // namespace
+
 std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
                                  const std::function<bool()>& cancelled) {
   try {
     return service.generator().chat().tokens(conversation, cancelled);
   } catch (const ModelError& error) {
-    throw invalid_request("messages", error.what());
+    throw template_error(service, error.what());
   } catch (const std::invalid_argument& error) {
     throw invalid_request("messages", error.what());
   }
@@ -116,7 +205,7 @@ HttpReply apply_template(Service& service, const HttpRequest& http) {
   try {
     return json_reply({{"prompt", service.generator().chat().prompt(conversation).text}});
   } catch (const ModelError& error) {
-    throw invalid_request("messages", error.what());
+    throw template_error(service, error.what());
   }
 }
 

@@ -21,6 +21,9 @@ Conversation read_conversation(const Service& service, const Fields& body, const
 // The role of a message, which must be one of the OpenAI API.
 std::string read_role(const Fields& message);
 
+// The arguments of a call as JSON: a string or an object; "{}" if they are missing or blank.
+std::string read_arguments(const Fields& function);
+
 // A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of these types, joined with
 // newlines.
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types);

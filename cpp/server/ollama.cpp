@@ -156,13 +156,13 @@ void read_conversation_into(Options& options, Service& service, const Json& chat
   options.parser = prepare_answer(service, tools, conversation, options.request);
 }
 
-Options read_reply_options(Service& service, const Fields& body, bool is_chat) {
+Options read_reply_options(Service& service, const Fields& body, bool is_chat, RequestRecord* record) {
   Options options;
   options.start = Clock::now();
   options.is_chat = is_chat;
   options.stream = body.flag("stream", true);
   options.has_logprobs = body.flag("logprobs", false);
-  options.request = read_ollama_options(service, body);
+  options.request = read_ollama_options(service, body, record);
   return options;
 }
 
@@ -195,7 +195,7 @@ HttpReply ollama_chat(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const Json chat = read_ollama_chat(fields);
   if (chat["messages"].empty()) return loaded(service, true);
-  Options options = read_reply_options(service, fields, true);
+  Options options = read_reply_options(service, fields, true, http.is_gone.record.get());
   read_conversation_into(options, service, chat, http);
   return answer(service, http, options);
 }
@@ -205,7 +205,7 @@ HttpReply ollama_generate(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const std::string prompt = fields.text("prompt", ""), suffix = fields.text("suffix", "");
   if (prompt.empty() && suffix.empty()) return loaded(service, false);
-  Options options = read_reply_options(service, fields, false);
+  Options options = read_reply_options(service, fields, false, http.is_gone.record.get());
   if (!suffix.empty()) infill_prompt(service, "suffix", {prompt, suffix, {}}).put_into(options.request);
   else if (fields.flag("raw", false)) options.request.prompt = prompt;
   else read_conversation_into(options, service, read_ollama_prompt(fields), http);

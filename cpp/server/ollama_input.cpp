@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "server/messages.h"
 #include "server/request_fields.h"
 
 namespace specdec::server {
@@ -52,10 +53,7 @@ Json read_calls(const Fields& message, const Json& calls, CallIds& ids) {
     const Fields call(calls[i], message.path("tool_calls[" + std::to_string(i) + "]"));
     const Fields function(call.required("function"), call.path("function"));
     const std::string name = function.required_text("name");
-    const Json* arguments = function.find("arguments");
-    if (arguments != nullptr && !arguments->is_object())
-      throw wrong_value(function.path("arguments"), *arguments, "an object");
-    const std::string text = arguments == nullptr ? "{}" : to_text(*arguments);
+    const std::string text = read_arguments(function);
     result.push_back(
         {{"id", ids.of_call(call, name)}, {"type", "function"}, {"function", {{"name", name}, {"arguments", text}}}});
   }
@@ -127,7 +125,7 @@ Json read_ollama_prompt(const Fields& body) {
   return {{"messages", std::move(messages)}, {"chat_template_kwargs", read_template_variables(body)}};
 }
 
-Request read_ollama_options(const Service& service, const Fields& body) {
+Request read_ollama_options(const Service& service, const Fields& body, RequestRecord* record) {
   for (const char* name : {"template", "context"}) {
     const Json* value = body.find(name);
     if (value != nullptr && !value->empty() && *value != Json(std::string()))
@@ -143,7 +141,7 @@ Request read_ollama_options(const Service& service, const Fields& body) {
   const Json* penalizes = options.find("penalize_newline");
   if (penalizes != nullptr && *penalizes == false)
     throw invalid_request("options.penalize_newline", "options.penalize_newline is not supported; leave it out");
-  Request request = read_options(service, options);
+  Request request = read_options(service, options, record);
   read_ollama_format(service, request, body);
   request.logprobs = body.flag("logprobs", false);
   request.top_logprobs = body.whole("top_logprobs", 0, 0, 20);

@@ -15,6 +15,6 @@ Json read_ollama_chat(const Fields& body);
 Json read_ollama_prompt(const Fields& body);
 
 // Reads "options", "format", "logprobs" and "top_logprobs". Unsupported fields that would change the answer are errors.
-Request read_ollama_options(const Service& service, const Fields& body);
+Request read_ollama_options(const Service& service, const Fields& body, RequestRecord* record);
 
 }  // namespace specdec::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -151,7 +152,8 @@ void check_no_constraint(const Request& request, const std::string& field) {
 }
 
 // Converts values to which OpenAI or llama-server give another form or meaning.
-Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& value) {
+Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& given) {
+  const Json value = whole_number(given);
   const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
   if (option == "max_tokens" && value == -1)
     return std::numeric_limits<int>::max();             // until the end of the text or the context
@@ -213,17 +215,26 @@ void check_fields(const Fields& body) {
   if (body.text("reasoning_format", "") == "none") check_only("reasoning_format", "\"auto\"");
 }
 
-// With --strict-fields, misspelled fields are errors.
-void check_known_fields(const Fields& body) {
+// The names of all options, and further ones.
+const std::set<std::string>& names_of_options() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all;
+    for (const RequestOption& option : request_options()) {
+      for (const std::string& name : fields_of(option)) all.insert(name);
+    }
+    return all;
+  }();
+  return names;
+}
+
+// Fields that nothing here knows may be misspelled: the log names them, and with --strict-fields they are errors.
+void check_known_fields(const Fields& body, bool is_strict, RequestRecord* record) {
+  constexpr std::size_t most = 16;
   for (const std::string& field : body.names()) {
-    const auto has_name = [&](const RequestOption& option) {
-      const std::vector<std::string> names = fields_of(option);
-      return std::find(names.begin(), names.end(), field) != names.end();
-    };
-    const bool is_known =
-        is_known_field(field) || std::any_of(request_options().begin(), request_options().end(), has_name);
-    if (!is_known)
+    if (is_known_field(field) || names_of_options().count(field) > 0) continue;
+    if (is_strict)
       throw invalid_request(body.path(field), body.path(field) + " is an unknown field; correct or remove it");
+    if (record != nullptr && record->unknown_fields.size() < most) record->unknown_fields.push_back(body.path(field));
   }
 }
 
@@ -330,10 +341,10 @@ void name_ignored_keywords(const Request& request, HttpReply& reply, const std::
   reply.headers.emplace_back(ignored_keywords_header, Json(places).dump(-1, ' ', true));
 }
 
-Request read_options(const Service& service, const Fields& body) {
+Request read_options(const Service& service, const Fields& body, RequestRecord* record) {
   Request request = service.options().defaults;
   check_fields(body);
-  if (service.options().has_strict_fields) check_known_fields(body);
+  check_known_fields(body, service.options().has_strict_fields, record);
   for (const RequestOption& option : request_options()) {
     const std::vector<std::string> fields = fields_of(option);
     check_same(body, fields);

@@ -8,8 +8,9 @@
 
 namespace specdec::server {
 
-// Reads all but the prompt. Fields missing from the body get the server's defaults.
-Request read_options(const Service& service, const Fields& body);
+// Reads all but the prompt. Fields missing from the body get the server's defaults. record: gets the names of unknown
+// fields; may be null.
+Request read_options(const Service& service, const Fields& body, RequestRecord* record);
 
 // Reads the format of an answer: OpenAI's response_format, or the format of a response's text.
 void read_format(const Service& service, Request& request, const Fields& format);

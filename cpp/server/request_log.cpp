@@ -19,6 +19,29 @@ std::string path_of(const RequestRecord& record) {
 
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
+std::string answer_text(const Stats& stats) {
+  std::string text = "prompt " + std::to_string(stats.prompt_tokens) + " tokens (" +
+                     std::to_string(stats.prompt_cached_tokens) + " cached), answer " + std::to_string(stats.tokens) +
+                     " at " + number_text(rounded(stats.tokens_per_second(), 0.1)) + "/s";
+  if (stats.drafted > 0)
+    text += ", " + std::to_string(stats.accepted) + " of " + std::to_string(stats.drafted) + " drafts accepted";
+  return text;
+}
+
+// The first unknown fields, whose names the client chooses.
+std::vector<std::string> shown_fields(const RequestRecord& record) {
+  constexpr std::size_t most = 8, most_bytes = 40;
+  std::vector<std::string> names;
+  for (const std::string& name : record.unknown_fields) {
+    if (names.size() == most) {
+      names.emplace_back("...");
+      break;
+    }
+    names.push_back(printable(name.substr(0, most_bytes)) + (name.size() > most_bytes ? "..." : ""));
+  }
+  return names;
+}
+
 bool has_answer(const RequestRecord& record) { return record.stats.prompt_tokens > 0; }
 
 }  // namespace
@@ -32,13 +55,10 @@ std::string text_line(const RequestRecord& record) {
   std::string line = rfc3339(record.unix_ms / 1000) + " " + std::to_string(record.status) + " " + record.method + " " +
                      path_of(record) + " " + number_text(rounded(record.seconds, 1e-3)) + " s";
   if (!record.model.empty()) line += ", " + printable(record.model);
-  if (!has_answer(record)) return line;
-  const Stats& stats = record.stats;
-  line += ", prompt " + std::to_string(stats.prompt_tokens) + " tokens (" + std::to_string(stats.prompt_cached_tokens) +
-          " cached), answer " + std::to_string(stats.tokens) + " at " +
-          number_text(rounded(stats.tokens_per_second(), 0.1)) + "/s";
-  if (stats.drafted > 0)
-    line += ", " + std::to_string(stats.accepted) + " of " + std::to_string(stats.drafted) + " drafts accepted";
+  if (has_answer(record)) line += ", " + answer_text(record.stats);
+  const std::vector<std::string> names = shown_fields(record);
+  for (std::size_t i = 0; i < names.size(); ++i) line += (i == 0 ? ", unknown fields: " : " ") + names[i];
+  for (const std::string& note : record.notes) line += ", " + printable(note);
   return line;
 }
 
@@ -58,6 +78,8 @@ std::string json_line(const RequestRecord& record) {
                  {"drafted_tokens", stats.drafted},
                  {"accepted_tokens", stats.accepted}});
   }
+  if (!record.unknown_fields.empty()) json["unknown_fields"] = shown_fields(record);
+  if (!record.notes.empty()) json["notes"] = record.notes;
   return to_text(json);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "speculative/stats.h"
 
@@ -11,10 +12,12 @@ namespace specdec::server {
 struct RequestRecord {
   std::int64_t unix_ms = 0;  // when the request was complete
   std::string method, path;
-  std::string model;     // the model that answered, if there are several
-  int status = 0;        // of the reply; 0: none was sent
-  double seconds = 0.0;  // until the whole reply was sent
-  Stats stats;           // summed over all answers
+  std::string model;                        // the model that answered, if there are several
+  int status = 0;                           // of the reply; 0: none was sent
+  double seconds = 0.0;                     // until the whole reply was sent
+  Stats stats;                              // summed over all answers
+  std::vector<std::string> unknown_fields;  // of the body, perhaps misspelt
+  std::vector<std::string> notes;           // what was done otherwise than asked
 };
 
 // The frequent checks of monitors are logged only if they fail.

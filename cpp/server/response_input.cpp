@@ -31,6 +31,51 @@ void add_message(Json& messages, const Fields& item) {
   else messages.push_back({{"role", role}, {"content", text}});
 }
 
+void add_call(Json& messages, const Fields& item, const std::string& name, const std::string& arguments) {
+  const Json function = {{"name", name}, {"arguments", arguments}};
+  const std::string id = item.find("call_id") != nullptr ? item.required_text("call_id") : item.required_text("id");
+  assistant_message(messages)["tool_calls"].push_back({{"id", id}, {"type", "function"}, {"function", function}});
+}
+
+// A text, parts of text, or (of shells) any JSON.
+void add_output(Json& messages, const Fields& item) {
+  const Json& output = item.required("output");
+  const bool is_parts = output.is_array() && !output.empty() && output[0].is_object() && output[0].contains("type");
+  const std::string text = output.is_string() || is_parts
+                               ? read_content(item.path("output"), output, {"input_text", "output_text", "text"})
+                               : to_text(output);
+  const std::string id = item.find("call_id") != nullptr ? item.required_text("call_id") : item.required_text("id");
+  messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
+}
+
+// Calls of tools that agents run and that have a type of their own.
+const char* own_tool_of(const std::string& type) {
+  for (const auto& [item, tool] : {std::pair("local_shell_call", "local_shell"), std::pair("shell_call", "shell"),
+                                   std::pair("apply_patch_call", "apply_patch")}) {
+    if (type == item) return tool;
+  }
+  return nullptr;
+}
+
+bool is_output(const std::string& type) {
+  for (const char* const item : {"function_call_output", "custom_tool_call_output", "local_shell_call_output",
+                                 "shell_call_output", "apply_patch_call_output"}) {
+    if (type == item) return true;
+  }
+  return false;
+}
+
+// What OpenAI's servers write about tools that they ran; the model has seen none of it.
+bool is_of_tools_run_elsewhere(const std::string& type) {
+  for (const char* const item :
+       {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call",
+        "computer_call_output", "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response",
+        "tool_search_call", "tool_search_output", "compaction"}) {
+    if (type == item) return true;
+  }
+  return false;
+}
+
 void add_item(Json& messages, const Fields& item) {
   const std::string type = item.text("type", "message");
   if (type == "message") return add_message(messages, item);
@@ -40,14 +85,17 @@ void add_item(Json& messages, const Fields& item) {
     assistant_message(messages)["reasoning_content"] = read_content(item.path("content"), *content, {"reasoning_text"});
   } else if (type == "function_call") {
     const std::string name = name_in_chat(item.text("namespace", ""), item.required_text("name"));
-    const Json function = {{"name", name}, {"arguments", item.required_text("arguments")}};
-    const std::string id = item.required_text("call_id");
-    assistant_message(messages)["tool_calls"].push_back({{"id", id}, {"type", "function"}, {"function", function}});
-  } else if (type == "function_call_output") {
-    const std::string output =
-        read_content(item.path("output"), item.required("output"), {"input_text", "output_text", "text"});
-    messages.push_back({{"role", "tool"}, {"tool_call_id", item.required_text("call_id")}, {"content", output}});
-  } else {
+    add_call(messages, item, name, read_arguments(item));
+  } else if (type == "custom_tool_call") {
+    const Json arguments = {{"input", item.text("input", "")}};
+    add_call(messages, item, name_in_chat(item.text("namespace", ""), item.required_text("name")), to_text(arguments));
+  } else if (const char* const tool = own_tool_of(type)) {
+    const Json* action = item.find("action");
+    if (action == nullptr) action = item.find("operation");
+    add_call(messages, item, tool, action == nullptr ? "{}" : to_text(*action));
+  } else if (is_output(type)) {
+    add_output(messages, item);
+  } else if (!is_of_tools_run_elsewhere(type)) {
     throw wrong_value(item.path("type"), type,
                       "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
   }
@@ -78,8 +126,10 @@ void add_tool(ResponseTools& tools, const Fields& tool, const std::string& space
   const std::string type = tool.required_text("type");
   if (is_run_by_openai(type)) return;
   if (type == "function") return add_function(tools, tool, space);
-  if (type != "namespace" || !space.empty())
-    throw wrong_value(tool.path("type"), type, R"("function" or "namespace"; this server runs no tools)");
+  if (type != "namespace" || !space.empty()) {
+    tools.left_out.push_back({tool.path("type"), type});
+    return;
+  }
   const Json& members = tool.required("tools");
   if (!members.is_array()) throw wrong_value(tool.path("tools"), members, "a list");
   for (std::size_t i = 0; i < members.size(); ++i)
@@ -113,6 +163,10 @@ ResponseTools read_response_tools(const Fields& body) {
   result.chat = Json::array();
   for (std::size_t i = 0; i < tools->size(); ++i)
     add_tool(result, Fields((*tools)[i], "tools[" + std::to_string(i) + "]"), "");
+  if (result.chat.empty() && !result.left_out.empty()) {
+    const auto& [path, type] = result.left_out.front();
+    throw wrong_value(path, type, R"("function" or "namespace"; this server runs no tools)");
+  }
   return result;
 }
 

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/json_body.h"
 
@@ -17,6 +19,8 @@ Json read_response_messages(const Fields& body);
 struct ResponseTools {
   Json chat;                                  // in the chat API's form; null: none
   std::map<std::string, Json> of_namespaces;  // {"namespace": ..., "name": ...} by the chat API's name
+  // Further tools that the model cannot use, which are left out if there are functions, too: place and type.
+  std::vector<std::pair<std::string, std::string>> left_out;
 };
 ResponseTools read_response_tools(const Fields& body);
 Json read_response_tool_choice(const Fields& body);

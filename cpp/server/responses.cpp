@@ -296,13 +296,15 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   ResponseTools response_tools = read_response_tools(Fields(body));
   body["tools"] = std::move(response_tools.chat);
   options.namespaces = std::move(response_tools.of_namespaces);
+  Json ignored_tools = Json::array();
+  for (const auto& [path, type] : response_tools.left_out) ignored_tools.push_back(path + ": " + type);
   body["tool_choice"] = read_response_tool_choice(Fields(body));
   const Fields fields(body);
   check_supported(fields);
   options.stream = fields.flag("stream", false);
   options.return_progress = fields.flag("return_progress", false);
   options.has_logprobs = read_includes_logprobs(fields);
-  Request request = read_options(service, fields);
+  Request request = read_options(service, fields, http.is_gone.record.get());
   request.logprobs = options.has_logprobs;
   read_text_format(service, request, fields);
   const Tools tools = read_tools(fields);
@@ -320,6 +322,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
     reply = json_reply(Response(service, *generation, options, nullptr).collected());
   }
   name_ignored_keywords(request, reply, tools.callable);
+  if (!ignored_tools.empty()) reply.headers.emplace_back("X-Ignored-Tools", ignored_tools.dump(-1, ' ', true));
   return reply;
 }
 

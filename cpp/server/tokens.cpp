@@ -18,7 +18,8 @@ std::vector<Token> tokens_of(const Generator& generator, const std::string& text
   return generator.vocabulary().tokenize(text, options.special, options.part);
 }
 
-Token read_token(const Generator& generator, const std::string& field, const Json& json) {
+Token read_token(const Generator& generator, const std::string& field, const Json& given) {
+  const Json json = whole_number(given);
   const int size = generator.vocabulary().size();
   const bool is_id = json.is_number_unsigned() && json.get<std::uint64_t>() < static_cast<std::uint64_t>(size);
   if (!is_id) throw wrong_value(field, json, "a token id, from 0 to " + std::to_string(size - 1));
