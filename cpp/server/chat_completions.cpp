@@ -193,8 +193,8 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   request.logprobs = options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);
   const Tools tools = read_tools(fields);
-  const Conversation conversation = read_conversation(service, fields, tools);
-  request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
+  Conversation conversation = read_conversation(service, fields, tools);
+  request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone);
   options.parser = prepare_answer(service, tools, conversation, request);
   options.ends_after_call = options.parser != nullptr && !tools.use.is_parallel;
   const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);

@@ -113,4 +113,16 @@ HttpReply embeddings(Service& service, const HttpRequest& http) {
                      {"usage", {{"prompt_tokens", found.num_tokens}, {"total_tokens", found.num_tokens}}}});
 }
 
+// llama-server's older paths: its own form for "content", OpenAI's for "input".
+HttpReply any_embeddings(Service& service, const HttpRequest& http) {
+  const Fields fields(body_of(http));
+  if (fields.find("content") == nullptr) return embeddings(service, http);
+  const EmbeddingInputs inputs = read_embedding_inputs(service, fields, "content", false);
+  if (inputs.texts.empty()) throw wrong_value("content", fields.required("content"), "at least one text");
+  Json list = Json::array();
+  for (const std::vector<float>& row : embed_all(service, fields, inputs, http).rows)
+    list.push_back({{"index", list.size()}, {"embedding", Json::array({row})}});
+  return json_reply(list);
+}
+
 }  // namespace specdec::server

@@ -377,6 +377,8 @@ struct HttpServer::Implementation {
       HttpRequest given{request.method, request.path, std::move(body), client, {}, nullptr};
       for (const auto& [name, value] : request.params) given.query.emplace(name, value);
       reply = handler(given);
+      const std::size_t num_dropped = client.record->num_dropped_messages;
+      if (num_dropped > 0) reply.headers.emplace_back("X-Dropped-Messages", std::to_string(num_dropped));
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       if (error.status >= 500 && error.status != 503) on_failure(request.path + ": " + error.what());

@@ -218,6 +218,19 @@ HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_pro
 }  // namespace
 
 HttpReply llama_completion(Service& service, const HttpRequest& http) { return answer(service, http, read_prompts); }
+// OpenAI's clients call this path if their base URL lacks "/v1": a body with fields that only their API has, and none
+// that only llama-server's has, gets OpenAI's reply.
+HttpReply any_completion(Service& service, const HttpRequest& http) {
+  const Fields fields(body_of(http));
+  const auto has_any = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* name) { return fields.find(name) != nullptr; });
+  };
+  const bool is_llamas = has_any({"n_predict", "n_probs", "cache_prompt", "id_slot", "return_tokens", "response_fields",
+                                  "timings_per_token", "return_progress", "samplers", "json_schema", "n_keep"});
+  const bool is_openais = has_any({"model", "max_tokens", "best_of", "echo", "logprobs", "suffix", "stream_options"});
+  return is_openais && !is_llamas ? completions(service, http) : llama_completion(service, http);
+}
+
 HttpReply llama_infill(Service& service, const HttpRequest& http) { return answer(service, http, read_infill_prompt); }
 
 }  // namespace specdec::server

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "server/replies.h"
@@ -188,6 +190,70 @@ std::vector<Token> prompt_tokens(const Service& service, const Conversation& con
   } catch (const std::invalid_argument& error) {
     throw invalid_request("messages", error.what());
   }
+}
+
+namespace {
+
+// Without the messages from the first one that is not the system's to before the one at `begin`, but with the system's.
+Json without_turns_before(const Json& messages, std::size_t begin) {
+  Json rest = Json::array();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (i >= begin || messages[i]["role"] == "system") rest.push_back(messages[i]);
+  }
+  return rest;
+}
+
+}  // namespace
+
+std::vector<Token> fitting_prompt(const Service& service, Conversation& conversation, const Client& client,
+                                  bool is_ollamas, int num_ctx) {
+  using Overflow = ServiceOptions::Overflow;
+  const Overflow overflow = service.options().overflow;
+  const bool drops = overflow == Overflow::drop || (overflow == Overflow::of_api && is_ollamas);
+  const int n_ctx = service.generator().n_ctx(), limit = num_ctx > 0 ? std::min(num_ctx, n_ctx) : n_ctx;
+  const auto tokens_of = [&](const Conversation& one) {
+    std::vector<Token> tokens = prompt_tokens(service, one, client);
+    const bool fits = tokens.size() < static_cast<std::size_t>(limit) || (!drops && limit == n_ctx);
+    if (fits) return tokens;
+    throw ContextFull(
+        "the prompt has " + std::to_string(tokens.size()) + " tokens, and the context holds " + std::to_string(limit),
+        tokens.size(), limit);
+  };
+  try {
+    return tokens_of(conversation);
+  } catch (const ContextFull&) {
+    if (!drops) throw;
+  }
+  const Json messages = Json::parse(conversation.messages);
+  std::vector<std::size_t> begins;  // of the turns that may come first
+  bool has_turn = false;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (has_turn && messages[i]["role"] == "user") begins.push_back(i);
+    has_turn = has_turn || messages[i]["role"] != "system";
+  }
+  // Fewer turns have fewer tokens, so that half of the candidates are excluded by each attempt.
+  std::optional<std::vector<Token>> found;
+  Conversation shortened = conversation;
+  std::size_t low = 0, high = begins.size();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    Conversation attempt = conversation;
+    const Json rest = without_turns_before(messages, begins[middle]);
+    attempt.messages = to_text(rest);
+    try {
+      found = tokens_of(attempt);
+      shortened = std::move(attempt);
+      client.record->num_dropped_messages = messages.size() - rest.size();
+      high = middle;
+    } catch (const ContextFull&) {
+      low = middle + 1;
+    }
+  }
+  if (!found) return tokens_of(conversation);  // throws
+  conversation = std::move(shortened);
+  client.record->notes.push_back("dropped " + std::to_string(client.record->num_dropped_messages) +
+                                 " old messages that do not fit the context");
+  return std::move(*found);
 }
 
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {

@@ -32,6 +32,13 @@ std::string read_content(const std::string& path, const Json& content, const std
 std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
                                  const std::function<bool()>& cancelled);
 
+// The same within the context, or within num_ctx tokens if that is less. If the server is to drop turns that do not
+// fit, the oldest are removed from the conversation until the rest fits with room for a token; messages of the system
+// and the last turn stay. The client's record gets their number. Throws ContextFull if that is not enough, or not
+// allowed.
+std::vector<Token> fitting_prompt(const Service& service, Conversation& conversation, const Client& client,
+                                  bool is_ollamas = false, int num_ctx = 0);
+
 HttpReply apply_template(Service& service, const HttpRequest& http);
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http);  // {"input_tokens": ...}
 

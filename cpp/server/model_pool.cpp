@@ -23,7 +23,7 @@ bool is_named(const std::string& own, const std::string& name) {
 
 }  // namespace
 
-ModelPool::ModelPool(const std::shared_ptr<Service>& only) : options_{1, true, 0, {}, only->options()} {
+ModelPool::ModelPool(const std::shared_ptr<Service>& only) : options_{1, true, 0, {}, {}, only->options()} {
   Model& model = models_.emplace_back();
   model.known = {only->options().model_name, only->options().model_path};
   model.state = State::loaded;
@@ -69,6 +69,7 @@ ModelPool::Model& ModelPool::find(const std::string& name) {
 struct ModelPool::Lease {
   ModelPool& pool;
   Model* model = nullptr;
+  bool is_use = true;
 
   explicit Lease(ModelPool& of) : pool(of) {}
   Lease(const Lease&) = delete;
@@ -77,14 +78,16 @@ struct ModelPool::Lease {
     if (model == nullptr) return;
     const Lock lock(pool.mutex_);  // the pool may end once the lock is released
     --model->num_users;
+    if (is_use) model->idle_since = Clock::now();
     pool.changed_.notify_all();
   }
 };
 
-std::shared_ptr<Service> ModelPool::lease(Model& model) {
+std::shared_ptr<Service> ModelPool::lease(Model& model, bool is_use) {
   if (!has_several()) return model.service;
   const auto lease = std::make_shared<Lease>(*this);
   lease->model = &model;
+  lease->is_use = is_use;
   ++model.num_users;
   return {lease, model.service.get()};
 }
@@ -99,16 +102,17 @@ void ModelPool::enqueue(Model& model) {
 std::shared_ptr<Service> ModelPool::loaded(const std::string& name) {
   const Lock lock(mutex_);
   Model& model = find(name);
-  return model.state == State::loaded ? lease(model) : nullptr;
+  return model.state == State::loaded ? lease(model, false) : nullptr;
 }
 
-std::shared_ptr<Service> ModelPool::use(const std::string& name, const Waiting& waiting) {
+std::shared_ptr<Service> ModelPool::use(const std::string& name, const Waiting& waiting, const Keep& keep) {
   Lock lock(mutex_);
   Model& model = find(name);
   const auto is_ready = [&] { return model.state == State::loaded && !model.is_leaving; };
   if (is_ready()) {
     model.last_use = ++num_uses_;
-    return lease(model);
+    model.keep = keep;
+    return lease(model, true);
   }
   if (!options_.loads_by_itself && model.state != State::loading) {
     throw ApiError(400, "invalid_request_error",
@@ -150,7 +154,8 @@ std::shared_ptr<Service> ModelPool::use(const std::string& name, const Waiting& 
   }
   stop_waiting();
   model.last_use = ++num_uses_;
-  return lease(model);
+  model.keep = keep;
+  return lease(model, true);
 }
 
 void ModelPool::load(const std::string& name) {
@@ -176,8 +181,14 @@ std::vector<ModelPool::Status> ModelPool::statuses() {
   std::vector<Status> all;
   const Lock lock(mutex_);
   for (Model& model : models_) {
-    all.push_back({model.known, model.state, model.progress, model.problem,
-                   model.state == State::loaded ? lease(model) : nullptr});
+    all.push_back({model.known,
+                   model.state,
+                   model.progress,
+                   model.problem,
+                   model.state == State::loaded ? lease(model, false) : nullptr,
+                   {}});
+    const auto end = end_of(model);
+    if (end) all.back().expires_in = std::chrono::duration_cast<std::chrono::seconds>(*end - Clock::now());
   }
   return all;
 }
@@ -185,10 +196,7 @@ std::vector<ModelPool::Status> ModelPool::statuses() {
 ModelPool::Status ModelPool::status(const std::string& name) {
   const std::string known = [&] {
     const Lock lock(mutex_);
-    Model& model = find(name);
-    if (!has_several() && name != model.known.name)
-      throw ApiError(404, "not_found_error", "there is no model \"" + name + "\"; this server has " + names(), "model");
-    return model.known.name;
+    return find(name).known.name;
   }();
   for (Status& status : statuses()) {
     if (status.model.name == known) return std::move(status);
@@ -250,6 +258,32 @@ ModelPool::Model* ModelPool::leaving() {
   return found == models_.end() ? nullptr : &*found;
 }
 
+// When the model is to be unloaded; none: not yet known, or never.
+std::optional<Clock::time_point> ModelPool::end_of(const Model& model) {
+  const bool is_idle = model.state == State::loaded && model.num_waiting == 0 && model.keep.has_value();
+  return is_idle ? std::optional<Clock::time_point>(model.idle_since + *model.keep) : std::nullopt;
+}
+
+ModelPool::Model* ModelPool::expired() {
+  const Clock::time_point now = Clock::now();
+  for (Model& model : models_) {
+    const std::optional<Clock::time_point> end = end_of(model);
+    if (end && model.num_users == 0 && *end <= now) return &model;
+  }
+  return nullptr;
+}
+
+// Waits until something happens or the next model is to be unloaded.
+void ModelPool::wait_for_change(Lock& lock) {
+  std::optional<Clock::time_point> first;
+  for (const Model& model : models_) {
+    const std::optional<Clock::time_point> end = end_of(model);
+    if (end && model.num_users == 0 && (!first || *end < *first)) first = end;
+  }
+  if (first) changed_.wait_until(lock, *first);
+  else changed_.wait(lock);
+}
+
 // The least recently used model among those in use (in_use) or idle (otherwise); null if there is none.
 ModelPool::Model* ModelPool::oldest(bool in_use) {
   Model* found = nullptr;
@@ -276,7 +310,8 @@ void ModelPool::work() {
     try {
       Model* const wanted = next_wanted();
       if (Model* const gone = leaving()) unload(lock, *gone);
-      else if (wanted == nullptr) changed_.wait(lock);
+      else if (Model* const old = expired()) unload(lock, *old);
+      else if (wanted == nullptr) wait_for_change(lock);
       else if (wanted->state != State::unloaded || !make_room(lock, *wanted)) changed_.wait_for(lock, between_looks);
       else load(lock, *wanted);
     } catch (const std::exception&) {  // no memory: it is tried again
@@ -352,6 +387,8 @@ void ModelPool::load(Lock& lock, Model& model) {
   model.num_failures += service ? 0 : 1;
   model.state = service ? State::loaded : State::unloaded;
   model.last_use = ++num_uses_;
+  model.keep = options_.idle_unload;
+  model.idle_since = Clock::now();
   model.service = std::move(service);
   if (model.service && is_closed_) model.service->close_queue();
   changed_.notify_all();

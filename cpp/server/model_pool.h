@@ -35,7 +35,8 @@ class ModelPool {
     bool loads_by_itself = true;                // false: only load() loads models
     std::size_t max_waiting = 64;               // requests that may wait for a model
     std::chrono::milliseconds patience{10000};  // how long a request waits before a model in use takes no more requests
-    ServiceOptions common;                      // of all models
+    std::optional<std::chrono::seconds> idle_unload;  // models that nobody used for so long are unloaded; none: never
+    ServiceOptions common;                            // of all models
   };
   // The functions are called on the pool's thread, one at a time.
   struct Loader {
@@ -55,7 +56,12 @@ class ModelPool {
   // without ".gguf" or ":latest"; if there is only one model, any name. waiting: called a few times a second until the
   // model is loaded; its exceptions pass through. Throws ApiError, QueueFull.
   using Waiting = std::function<void(const LoadProgress&)>;
-  std::shared_ptr<Service> use(const std::string& name, const Waiting& waiting);
+  std::shared_ptr<Service> use(const std::string& name, const Waiting& waiting) {
+    return use(name, waiting, options_.idle_unload);
+  }
+  // keep: how long the model stays loaded once this use has ended and no other follows; none: for ever.
+  using Keep = std::optional<std::chrono::seconds>;
+  std::shared_ptr<Service> use(const std::string& name, const Waiting& waiting, const Keep& keep);
   // The model if it is loaded, otherwise null; does not wait.
   std::shared_ptr<Service> loaded(const std::string& name);
 
@@ -69,6 +75,7 @@ class ModelPool {
     LoadProgress progress{"", 0.0};    // while it is loading
     std::string problem;               // why the last load failed; empty if it did not
     std::shared_ptr<Service> service;  // while it is loaded
+    Keep expires_in;                   // if nobody uses it; none: never
   };
   std::vector<Status> statuses();
   Status status(const std::string& name);  // throws ApiError
@@ -88,9 +95,11 @@ class ModelPool {
     std::shared_ptr<Service> service;
     std::size_t num_users = 0, num_waiting = 0;
     std::uint64_t last_use = 0;
-    std::optional<std::uint64_t> memory_need;  // none: not known yet
-    bool is_asked_for = false;                 // by load()
-    bool is_leaving = false;                   // takes no more requests and is unloaded once nobody uses it
+    Keep keep;                                         // of its last use
+    std::chrono::steady_clock::time_point idle_since;  // if num_users is 0
+    std::optional<std::uint64_t> memory_need;          // none: not known yet
+    bool is_asked_for = false;                         // by load()
+    bool is_leaving = false;                           // takes no more requests and is unloaded once nobody uses it
     LoadProgress progress{"", 0.0};
     std::string problem;
     std::uint64_t num_failures = 0;
@@ -100,10 +109,13 @@ class ModelPool {
 
   Model& find(const std::string& name);
   std::string names() const;
-  std::shared_ptr<Service> lease(Model& model);
+  std::shared_ptr<Service> lease(Model& model, bool is_use);
   void enqueue(Model& model);
   Model* next_wanted();
   Model* leaving();
+  static std::optional<std::chrono::steady_clock::time_point> end_of(const Model& model);
+  Model* expired();
+  void wait_for_change(Lock& lock);
   Model* oldest(bool in_use);
   bool has_room(const Model& model) const;
   void work();

@@ -25,6 +25,7 @@ std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(1e9 
 
 struct Options {
   bool is_chat = false, stream = true, has_logprobs = false;
+  int num_ctx = 0;  // the most tokens of prompt and answer; 0: the context's
   Request request;
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
   Clock::time_point start;
@@ -151,8 +152,12 @@ class Reply {
 
 void read_conversation_into(Options& options, Service& service, const Json& chat, const HttpRequest& http) {
   const Tools tools = read_tools(Fields(chat));
-  const Conversation conversation = read_conversation(service, Fields(chat), tools);
-  options.request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
+  Conversation conversation = read_conversation(service, Fields(chat), tools);
+  options.request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone, true, options.num_ctx);
+  if (options.num_ctx > 0) {
+    const int room = options.num_ctx - static_cast<int>(options.request.prompt_tokens.size());
+    options.request.max_tokens = std::min(options.request.max_tokens, room);
+  }
   options.parser = prepare_answer(service, tools, conversation, options.request);
 }
 
@@ -162,6 +167,7 @@ Options read_reply_options(Service& service, const Fields& body, bool is_chat, R
   options.is_chat = is_chat;
   options.stream = body.flag("stream", true);
   options.has_logprobs = body.flag("logprobs", false);
+  options.num_ctx = read_num_ctx(service, body, record);
   options.request = read_ollama_options(service, body, record);
   return options;
 }

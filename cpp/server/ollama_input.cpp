@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -123,6 +124,18 @@ Json read_ollama_prompt(const Fields& body) {
   if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
   messages.push_back({{"role", "user"}, {"content", body.required_text("prompt")}});
   return {{"messages", std::move(messages)}, {"chat_template_kwargs", read_template_variables(body)}};
+}
+
+int read_num_ctx(const Service& service, const Fields& body, RequestRecord* record) {
+  const int n_ctx = service.generator().n_ctx();
+  const Json& given = options_of(body);
+  if (!given.is_object()) return 0;  // read_ollama_options() has the error
+  const int num_ctx = Fields(given, "options").whole("num_ctx", 0, 0, std::numeric_limits<int>::max());
+  if (num_ctx > n_ctx && record != nullptr) {
+    record->notes.push_back("num_ctx " + std::to_string(num_ctx) + " is larger than this server's context, " +
+                            std::to_string(n_ctx) + " (-c)");
+  }
+  return num_ctx < n_ctx ? num_ctx : 0;
 }
 
 Request read_ollama_options(const Service& service, const Fields& body, RequestRecord* record) {

@@ -15,6 +15,9 @@ Json read_ollama_chat(const Fields& body);
 Json read_ollama_prompt(const Fields& body);
 
 // Reads "options", "format", "logprobs" and "top_logprobs". Unsupported fields that would change the answer are errors.
+// "num_ctx" of the options if it is smaller than the server's context; 0: the server's. The record gets a note if it is
+// larger.
+int read_num_ctx(const Service& service, const Fields& body, RequestRecord* record);
 Request read_ollama_options(const Service& service, const Fields& body, RequestRecord* record);
 
 }  // namespace specdec::server

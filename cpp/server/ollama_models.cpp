@@ -90,7 +90,8 @@ HttpReply ollama_ps(ModelPool& pool, const HttpRequest&) {
     } catch (const ModelError&) {  // the file was removed or replaced
       continue;
     }
-    list.back()["expires_at"] = "9999-12-31T23:59:59Z";  // models do not expire
+    list.back()["expires_at"] =
+        status.expires_in ? rfc3339(unix_time() + status.expires_in->count()) : "9999-12-31T23:59:59Z";  // never
     list.back()["size_vram"] = 0;
     list.back()["context_length"] = status.service->generator().n_ctx();
   }
@@ -104,8 +105,12 @@ HttpReply ollama_show(Service& service, const HttpRequest& http) {
   Json metadata = Json::parse(card.metadata);
   const Json chat_template = metadata.value("tokenizer.chat_template", "");
   metadata.erase("tokenizer.chat_template");
+  // Clients take the smaller of the trained and the served context for what they may send.
+  const int n_ctx = service.generator().n_ctx();
+  const std::string trained = card.architecture + ".context_length";
+  if (metadata.value(trained, 0) > n_ctx) metadata[trained] = n_ctx;
   return json_reply({{"modelfile", ""},
-                     {"parameters", ""},
+                     {"parameters", format("%-30s %d", "num_ctx", n_ctx)},
                      {"template", chat_template},
                      {"details", details_json(card)},
                      {"model_info", std::move(metadata)},

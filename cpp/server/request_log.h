@@ -17,6 +17,7 @@ struct RequestRecord {
   double seconds = 0.0;                     // until the whole reply was sent
   Stats stats;                              // summed over all answers
   std::vector<std::string> unknown_fields;  // of the body, perhaps misspelt
+  std::size_t num_dropped_messages = 0;     // of a conversation that did not fit the context
   std::vector<std::string> notes;           // what was done otherwise than asked
 };
 

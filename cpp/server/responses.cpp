@@ -308,8 +308,8 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   request.logprobs = options.has_logprobs;
   read_text_format(service, request, fields);
   const Tools tools = read_tools(fields);
-  const Conversation conversation = read_conversation(service, fields, tools);
-  request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
+  Conversation conversation = read_conversation(service, fields, tools);
+  request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone);
   options.parser = prepare_answer(service, tools, conversation, request);
   options.ends_after_call = options.parser != nullptr && !tools.use.is_parallel;
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);

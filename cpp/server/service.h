@@ -21,11 +21,13 @@ struct ServiceOptions {
   Request defaults;        // values of missing fields; its max_tokens is also the most that a request may ask for
   std::string model_path;  // for /props
   std::string model_name;  // the clients' name of the model
-  std::string template_variables = "{}";  // JSON: defaults of "chat_template_kwargs"
-  std::string build;                      // version and sources, for system_fingerprint
-  bool has_strict_fields = false;         // unknown fields of requests are errors
-  bool has_page = true;                   // at /, for browsers
-  std::string slot_folder;                // for caches of slots that clients save; empty: clients cannot
+  std::string template_variables = "{}";        // JSON: defaults of "chat_template_kwargs"
+  std::string build;                            // version and sources, for system_fingerprint
+  bool has_strict_fields = false;               // unknown fields of requests are errors
+  bool has_page = true;                         // at /, for browsers
+  enum class Overflow { of_api, error, drop };  // of_api: drop for Ollama's chats, an error for the others
+  Overflow overflow = Overflow::of_api;         // of conversations that do not fit the context
+  std::string slot_folder;                      // for caches of slots that clients save; empty: clients cannot
   bool continues_answers = true;     // continues an assistant's message at the end of a conversation, unless a request
                                      // says otherwise
   std::shared_ptr<Metrics> metrics;  // shared by all models; null: new ones

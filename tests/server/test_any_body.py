@@ -19,6 +19,7 @@ import openai.types.responses.response_create_params
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.server import odd_bodies
 from tests.server.running import PROMPT, Reply, Server, serving
 
 MESSAGES = [{"role": "user", "content": PROMPT}]
@@ -304,3 +305,15 @@ def test_published_schema(small: Server, path: str, data: st.DataObject) -> None
     text = json.dumps(body, ensure_ascii=False, default=as_json)
     reply = small.post(path, text.encode("utf-8", "replace"))
     check(small, path, reply, fields_of(path) | set(typing.get_type_hints(PUBLISHED[path])))
+
+
+@pytest.mark.parametrize("path", odd_bodies.APIS)
+def test_odd_conversations(small: Server, path: str) -> None:
+    """Conversations, items, calls and tools of odd forms: no 500, and the server's memory stays. odd_bodies.py runs
+    more of them."""
+    _, failures = odd_bodies.run(small.port, path, range(150))
+    assert failures == []
+    before = odd_bodies.resident_mib(small.process.pid)
+    statuses, failures = odd_bodies.run(small.port, path, range(150, 300))
+    assert failures == [] and statuses[200] > 10 and statuses[400] > 10
+    assert odd_bodies.resident_mib(small.process.pid) < before + 64

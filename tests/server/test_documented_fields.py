@@ -121,8 +121,8 @@ def test_ignored_and_rejected_fields_of_ollama(server: Server) -> None:
 
         expected = {name: post().json.get(name) for name in ("message", "response")}
         ignored = {name.removeprefix("options.") for name in rows("Ollama's API", "ignored") if name != "model"}
-        assert {"num_ctx", "num_thread", "keep_alive"} < ignored
-        inside = dict.fromkeys(ignored - {"keep_alive"}, 7)
+        assert {"num_keep", "num_thread"} < ignored
+        inside = dict.fromkeys(ignored, 7)
         reply = post(keep_alive=7, options={**options, **inside}).json
         assert {name: reply.get(name) for name in expected} == expected
         for field, value in (("mirostat", 2), ("tfs_z", 0.5), ("typical_p", 0.5), ("penalize_newline", False)):

@@ -221,3 +221,40 @@ def test_the_models_of_the_hubs_cache(specdec: pathlib.Path, tmp_path: pathlib.P
         serving(specdec, "--models-dir", "hub", HF_HUB_CACHE=str(tmp_path / "none")),
     ):
         pass
+
+
+def test_idle_models_are_unloaded(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    with serving(specdec, "--models-dir", folder, "--idle-unload", "1", *OPTIONS) as server:
+        before = text(server, "small")
+        wait_until(lambda: status(server, "small") == "unloaded")  # looking does not count as a use
+        assert text(server, "small") == before
+
+        def generate(keep: object, **more: object) -> dict[str, object]:
+            body = {"model": "small", "keep_alive": keep, "stream": False, "options": {"num_predict": 1}, **more}
+            reply = server.post("/api/generate", body)
+            assert reply.status == 200, reply.text
+            result: dict[str, object] = reply.json
+            return result
+
+        def expiry() -> str:
+            (model,) = server.get("/api/ps").json["models"]
+            end: str = model["expires_at"]
+            return end
+
+        for forever in (-1, "-1m", -0.5):
+            generate(forever, prompt=PROMPT)
+            assert expiry().startswith("9999")
+        generate("1h30m", prompt=PROMPT)
+        assert not expiry().startswith("9999")
+        generate("500ms", prompt=PROMPT)
+        wait_until(lambda: status(server, "small") == "unloaded")
+        generate(0, prompt=PROMPT)
+        wait_until(lambda: status(server, "small") == "unloaded")
+        generate(300, prompt=PROMPT)
+        assert generate(0)["done_reason"] == "unload"
+        wait_until(lambda: status(server, "small") == "unloaded")
+        assert generate(0)["done_reason"] == "unload"
+        for wrong in ("x", [], "5x", "", "-", "m"):
+            body = {"model": "small", "prompt": PROMPT, "keep_alive": wrong}
+            reply = server.post("/api/generate", body)
+            assert reply.status == 400 and "keep_alive" in reply.json["error"], (wrong, reply.text)

@@ -60,6 +60,8 @@ struct ServeOptions {
   std::string model_folder;         // empty: one model
   int most_models = 4;              // models of the folder loaded at once; 0: any number
   bool loads_models = true;
+  int idle_unload_seconds = 0;  // 0: never
+  std::string overflow;         // empty: of the API
   std::string slot_folder;
   int ping_seconds = 30;
   bool continues_answers = true;
@@ -171,6 +173,9 @@ CommandLine command_line(ServeOptions& options) {
         integer({"--models-max"}, options.most_models, 0, 1 << 10,
                 "maximum number of models loaded at once; the least recently used one is unloaded first, also when "
                 "memory is short; 0: no limit (default: 4)"),
+        integer({"--idle-unload"}, options.idle_unload_seconds, 0, 1 << 30,
+                "seconds without a request after which a model is unloaded; keep_alive of Ollama's requests changes it "
+                "for their model; 0: never (default: 0)"),
         flag({"--models-autoload"}, options.loads_models, "requests load their model (the default)"),
         flag({"--no-models-autoload"}, options.loads_models, "only POST /models/load loads models", false)}},
       {"Text",
@@ -185,6 +190,9 @@ CommandLine command_line(ServeOptions& options) {
         integer({"--reasoning-budget"}, options.defaults.reasoning_budget, -1, std::numeric_limits<int>::max(),
                 "maximum number of reasoning tokens before an answer, if the template marks reasoning; -1: no limit "
                 "(default: -1)"),
+        choice({"--context-overflow"}, {"error", "drop"}, options.overflow,
+               "what happens to a conversation that does not fit the context: error, or drop its oldest turns "
+               "(default: drop for Ollama's /api/chat and /api/generate, error for the others)"),
         predict_option(
             options.defaults, 0,
             "maximum number of tokens per answer, and the default for requests that set none; -1: until the model "
@@ -239,6 +247,9 @@ server::ServiceOptions service_options(const ServeOptions& options) {
   service.has_page = !options.has_no_page;
   service.has_strict_fields = options.has_strict_fields;
   service.slot_folder = options.slot_folder;
+  if (!options.overflow.empty())
+    service.overflow =
+        options.overflow == "drop" ? server::ServiceOptions::Overflow::drop : server::ServiceOptions::Overflow::error;
   service.continues_answers = options.continues_answers;
   service.metrics = std::make_shared<server::Metrics>();
   return service;
@@ -291,6 +302,7 @@ std::unique_ptr<server::ModelPool> several_models(const ServeOptions& options, c
   server::ModelPool::Options pool;
   pool.most = idx(options.most_models);
   pool.loads_by_itself = options.loads_models;
+  if (options.idle_unload_seconds > 0) pool.idle_unload = std::chrono::seconds(options.idle_unload_seconds);
   pool.max_waiting = idx(options.generator.max_queue_size);
   pool.common = service_options(options);
   server::ModelPool::Loader loader;
