@@ -30,11 +30,6 @@ struct ContextFull : public Error {
   int n_ctx;
 };
 
-// A constraint or banned tokens leave no token to continue an output: what the request asks for cannot be written.
-class DeadEnd : public Error {
-  using Error::Error;
-};
-
 // More requests run and wait than are allowed.
 class QueueFull : public Error {
   using Error::Error;

@@ -5,6 +5,7 @@
 
 #include "base/argument.h"
 #include "base/error.h"
+#include "sampling/dead_end.h"
 
 namespace specdec::server {
 

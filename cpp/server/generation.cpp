@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "engine/text_stream.h"
+#include "sampling/dead_end.h"
 #include "sampling/derived_seed.h"
 #include "server/api_error.h"
 

@@ -32,7 +32,9 @@ Json read_calls(const std::string& path, const Json& calls) {
 // The text of an assistant's message and its reasoning, of a string or of parts.
 void read_answer(const Fields& message, Json& json) {
   const Json* content = message.find("content");
-  std::string text, reasoning = message.text("reasoning_content", message.text("reasoning", ""));
+  std::string text, reasoning = message.text("reasoning_content", "");
+  const Json* other = message.find("reasoning");  // the name of vLLM and others
+  if (reasoning.empty() && other != nullptr && other->is_string()) reasoning = other->get<std::string>();
   const auto add = [](std::string& to, const std::string& more) {
     to += (to.empty() || more.empty() ? "" : "\n") + more;
   };
@@ -140,7 +142,7 @@ std::string read_content(const std::string& path, const Json& content, const std
     const std::string type = part.required_text("type");
     if (std::find(types.begin(), types.end(), type) == types.end())
       throw wrong_value(part.path("type"), type, "\"" + types[0] + "\"; only text is supported");
-    text += (i == 0 ? "" : "\n") + part.required_text("text");
+    text += (i == 0 ? "" : "\n") + part.required_text(type == "refusal" ? "refusal" : "text");
   }
   return text;
 }

@@ -22,7 +22,7 @@ Json& assistant_message(Json& messages) {
 void add_message(Json& messages, const Fields& item) {
   const std::string role = read_role(item);
   const std::string text =
-      read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text"});
+      read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text", "refusal"});
   static const Json none = Json::object();
   const Json& last = messages.empty() ? none : messages.back();
   const bool is_thoughts =

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "sampling/dead_end.h"
 #include "sampling/gumbel_max.h"
 #include "sampling/log_softmax.h"
 #include "sampling/verify_block.h"

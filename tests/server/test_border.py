@@ -257,3 +257,17 @@ def test_an_empty_reply_has_no_body(server: Server) -> None:
         connection.request("HEAD", "/health")
         assert connection.getresponse().read() == b""
     connection.close()
+
+
+def test_what_is_used_of_the_http_library() -> None:
+    """Only http_server.cpp knows it, and nothing of its namespace for details; headers have one reader."""
+    folder = pathlib.Path(__file__).parents[2] / "cpp" / "server"
+    sources = {path.name: path.read_text() for path in folder.iterdir() if path.suffix in {".cpp", ".h"}}
+    assert [name for name, text in sources.items() if "detail::" in text] == []
+    assert {name for name, text in sources.items() if "httplib" in text} <= {
+        "http_server.cpp",
+        "http_server.h",
+        "waiting_room.cpp",
+        "workers.h",
+    }
+    assert [name for name, text in sources.items() if "get_header_value" in text] == []
