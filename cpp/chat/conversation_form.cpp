@@ -71,8 +71,8 @@ std::size_t num_first_systems(const Json& messages) {
   return count;
 }
 
-// Later messages of the system become the user's, behind the results of calls that they interrupt.
-Json with_late_systems_as_users(const Json& messages) {
+// Later messages of the system, behind the results of calls that they interrupt. as_users: they become the user's.
+Json with_late_systems(const Json& messages, bool as_users) {
   const std::size_t num_first = num_first_systems(messages);
   Json result = Json::array();
   std::vector<Json> waiting;
@@ -80,7 +80,7 @@ Json with_late_systems_as_users(const Json& messages) {
     const bool is_late = i >= num_first && role_of(messages[i]) == "system";
     if (is_late) {
       waiting.push_back(messages[i]);
-      waiting.back()["role"] = "user";
+      if (as_users) waiting.back()["role"] = "user";
       std::size_t next = i + 1;
       while (next < messages.size() && role_of(messages[next]) == "system") ++next;
       if (next < messages.size() && role_of(messages[next]) == "tool") continue;
@@ -185,7 +185,7 @@ std::string ConversationForm::fit(const std::string& given) const {
   for (Json& one : messages) {
     if (role_of(one) == "developer") one["role"] = "system";
   }
-  if (!takes_late_systems_) messages = with_late_systems_as_users(messages);
+  messages = with_late_systems(messages, !takes_late_systems_);
   if (!takes_two_systems_) messages = merged_in_a_row(messages, "system");
   std::size_t num_first = num_first_systems(messages);
   const auto is_user = [](const Json& one) { return role_of(one) == "user"; };

@@ -20,8 +20,8 @@ class ConversationForm {
 
   // The messages in a form that the template takes: no text is dropped, and only what the template does not take is
   // changed.
-  //  - System messages at the beginning become one; a later one becomes the user's, in its place (behind the results of
-  //    calls that it interrupts). So does the first if the template has none for the system.
+  //  - System messages at the beginning become one; a later one becomes the user's, in its place. One that interrupts
+  //    the results of calls moves behind them. So does the first if the template has none for the system.
   //  - Messages in a row from the same side become one, separated by an empty line.
   //  - Where the template wants a message of the other side, an empty one is inserted.
   //  - Ids of calls become nine letters and digits, the same for the same id.

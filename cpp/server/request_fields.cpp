@@ -155,9 +155,10 @@ void check_no_constraint(const Request& request, const std::string& field) {
 Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& given) {
   const Json value = whole_number(given);
   const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
-  if (option == "max_tokens" && value == -1)
-    return std::numeric_limits<int>::max();             // until the end of the text or the context
-  if (option == "seed" && value == -1) return nullptr;  // a random one
+  const bool is_minus_one = is_negative && value.get<std::int64_t>() == -1;  // not 2^64 - 1, which == takes for it
+  if (option == "max_tokens" && is_minus_one)
+    return std::numeric_limits<int>::max();              // until the end of the text or the context
+  if (option == "seed" && is_minus_one) return nullptr;  // a random one
   if (option == "seed" && is_negative) return static_cast<std::uint64_t>(value.get<std::int64_t>());
   if (option == "top_k" && is_negative) return 0;  // off
   const bool is_empty_text = value.is_string() && value.get_ref<const std::string&>().empty();
