@@ -54,6 +54,9 @@ Json read_calls(const Fields& message, const Json& calls, CallIds& ids) {
     const Fields call(calls[i], message.path("tool_calls[" + std::to_string(i) + "]"));
     const Fields function(call.required("function"), call.path("function"));
     const std::string name = function.required_text("name");
+    const Json* arguments = function.find("arguments");
+    if (arguments != nullptr && !arguments->is_object() && *arguments != Json(""))
+      throw wrong_value(function.path("arguments"), *arguments, "an object");
     const std::string text = read_arguments(function);
     result.push_back(
         {{"id", ids.of_call(call, name)}, {"type", "function"}, {"function", {{"name", name}, {"arguments", text}}}});
