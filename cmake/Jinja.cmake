@@ -5,7 +5,7 @@ set(jinja_source "${PROJECT_BINARY_DIR}/jinja")
 specdec_patched_copy(jinja "${jinja_source}")
 
 add_library(llama_cpp_jinja STATIC)
-foreach(name jinja/lexer jinja/parser jinja/runtime jinja/string jinja/value json unicode)
+foreach(name jinja/filters jinja/lexer jinja/parser jinja/runtime jinja/string jinja/value json unicode)
   target_sources(llama_cpp_jinja PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
 target_include_directories(llama_cpp_jinja SYSTEM PUBLIC "${jinja_source}/common")
@@ -28,3 +28,5 @@ add_library(llama::chat ALIAS llama_cpp_chat)
 set_target_properties(llama_cpp_jinja llama_cpp_chat PROPERTIES UNITY_BUILD ON)
 # Specializes templates that the others use.
 set_source_files_properties("${jinja_source}/common/json.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Names of its functions (truncate, select) are those of system headers.
+set_source_files_properties("${jinja_source}/common/jinja/filters.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

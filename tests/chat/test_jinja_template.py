@@ -16,6 +16,7 @@ from specdec_native import _core
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import conversations
+import expressions
 import reference_templates
 
 BOS, EOS = "<BOS>", "<EOS>"
@@ -80,6 +81,27 @@ def test_templates_are_as_in_jinja2(templates: dict[str, str]) -> None:
                 different.add(name)
     assert different == set(KNOWN_DIFFERENCES)
     assert equal == 672, "of 700"
+
+
+VALUES = [
+    {"a": 1, "b": 2, "c": {"d": 4}, "n": None, "s": "x"},
+    {"a": 2, "s": 3, "n": 1, "c": {}},
+    {"a": 1, "b": 0},
+]
+
+
+def test_expressions_are_as_in_jinja2() -> None:
+    different = {}
+    for expression in expressions.EXPRESSIONS:
+        source = "{{ " + expression + " }}"
+        expected = reference_templates.render(source, [], VALUES, bos_token="", eos_token="")
+        try:
+            found = text_of(render(source, [], VALUES))
+        except RuntimeError as error:
+            found = f"error: {error}"
+        if found != expected:
+            different[expression] = (found, expected)
+    assert different == {} and len(expressions.EXPRESSIONS) > 220
 
 
 def test_known_differences_are_of_jinja2_only(templates: dict[str, str]) -> None:
