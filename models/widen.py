@@ -25,6 +25,7 @@ cost are realistic. With d the small width and D the large one:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import math
 import pathlib
@@ -37,6 +38,8 @@ from typing import Any
 import gguf
 import numpy as np
 import numpy.typing as npt
+
+from specdec_native._core import Error, OutputFile, check_output
 
 MODELS = pathlib.Path(__file__).resolve().parent
 Array = npt.NDArray[Any]  # F16 or F32
@@ -462,13 +465,12 @@ def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Ca
     check(small, shape)
     plan = list(tensors(small, shape))
     size = sum(tensor.bytes for tensor in plan)
-    if not out.parent.is_dir():
-        raise WidenError(f"{out.parent}: no such folder")
     if (free := shutil.disk_usage(out.parent).free) < size + (64 << 20):
         raise WidenError(f"{out} would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free in {out.parent}")
-    part = out.with_name(out.name + ".part")
-    writer = gguf.GGUFWriter(part, small.architecture)
-    try:
+    with (
+        OutputFile(out, True) as output,
+        contextlib.closing(gguf.GGUFWriter(output.partial, small.architecture)) as writer,
+    ):
         write_keys(writer, small, shape)
         for tensor in plan:
             is_matrix = isinstance(tensor, Matrix)
@@ -488,11 +490,6 @@ def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Ca
                 written += block.nbytes
                 progress(written / size)
         writer.write_padding(file, file.tell())
-        writer.close()
-        part.replace(out)
-    finally:
-        writer.close()
-        part.unlink(missing_ok=True)
 
 
 def parameters(small: Small, shape: Shape) -> int:
@@ -538,8 +535,7 @@ def shape_of(options: argparse.Namespace, small: Small) -> Shape:
 
 def run(options: argparse.Namespace) -> None:
     out: pathlib.Path = options.out
-    if out.exists() and not options.force:
-        raise WidenError(f"{out} exists already; --force replaces it")
+    check_output(out, options.force, "use --force to replace it")
     strength = options.perturb if options.acceptance is None else strength_for(options.acceptance)
     name = options.model or ("target" if strength is None else "draft")
     bundled = MODELS / f"stdlib-{name}-f16.gguf"
@@ -561,7 +557,7 @@ def run(options: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     try:
         run(parse(arguments))
-    except (WidenError, OSError) as error:
+    except (WidenError, Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -269,6 +269,23 @@ def test_ctrl_c_saves(tmp_path: pathlib.Path) -> None:
         assert pair.generate("def main():", max_tokens=9, temperature=0).stats.drafted > 0
 
 
+def test_a_head_is_not_lost(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """An existing file is replaced only by --force, or if training goes on with it; said before anything is loaded."""
+    out, other = tmp_path / "head.gguf", tmp_path / "other.gguf"
+    for path in (out, other):
+        path.write_text("hours of work")
+    missing = ["--target", str(tmp_path / "none.gguf"), "-o", str(out)]
+    for options in ([], ["--continue", str(other)]):
+        assert main([*missing, *options]) == 1
+        error = capfd.readouterr().err
+        assert f"{out}: exists already; name another file, or use --continue {out} to train it further" in error
+    for options in (["--force"], ["--continue", str(out)], ["--continue", f"{tmp_path}/./head.gguf"]):
+        assert main([*missing, *options]) == 1
+        error = capfd.readouterr().err
+        assert "exists already" not in error and ("none.gguf" in error or "needs torch" in error)
+    assert out.read_text() == other.read_text() == "hours of work"
+
+
 @needs_torch
 def test_a_full_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from specdec_native.train import head_file

@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "platform/output_file.h"
 
 namespace specdec {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::chrono::hours abandoned_after(1);  // since the last write to a temporary file
 
 // Bytes of the disk that must stay free: a twentieth, at most 10 GiB.
 std::uint64_t bytes_to_leave(const fs::space_info& disk) {
@@ -35,7 +34,7 @@ BoundedFolder::BoundedFolder(std::string folder, std::uint64_t most_bytes, std::
   fs::create_directories(folder_, error);
   if (error) throw Error(folder_ + ": cannot be created as a folder: " + error.message());
   for (const File& file : files_with(true)) {
-    if (fs::file_time_type::clock::now() - file.used > abandoned_after) fs::remove(file.path, error);
+    if (is_abandoned(file.path)) fs::remove(file.path, error);
   }
 }
 

@@ -1,7 +1,8 @@
 // A folder of limited total size for files that can be made again. The least recently used are removed first.
 //
-// Several processes may use it at once: a file is written under a temporary name (its own, then ".part" and a suffix)
-// and renamed when it is complete. A file that another process removes meanwhile counts as missing.
+// Several processes may use it at once: a file is written under a temporary name (its own, then ".part" and perhaps
+// more; platform/output_file.h) and renamed when it is complete. A file that another process removes meanwhile counts
+// as missing.
 #pragma once
 
 #include <cstdint>

@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <new>
-#include <system_error>
-
-#include "platform/process.h"
 
 namespace specdec {
 namespace {
@@ -75,18 +71,13 @@ std::string content_hash(const void* data, std::size_t bytes) {
 }
 
 CheckedFileWriter::CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version)
-    : path_(path), temporary_(path + ".part" + std::to_string(process_id())), file_(File::create(temporary_.string())) {
+    : output_(path, true, "") {
   put(magic, magic_bytes);
   put(&version, sizeof version);
 }
 
-CheckedFileWriter::~CheckedFileWriter() {
-  std::error_code ignored;
-  if (!is_finished_) std::filesystem::remove(temporary_, ignored);
-}
-
 void CheckedFileWriter::put(const void* from, std::size_t bytes) {
-  file_.write(offset_, from, bytes);
+  output_.file().write(offset_, from, bytes);
   hash_.add(from, bytes);
   offset_ += bytes;
 }
@@ -99,11 +90,9 @@ void CheckedFileWriter::field(const void* from, std::size_t bytes) {
 
 void CheckedFileWriter::finish() {
   const std::string hash = hash_.text();
-  file_.write(offset_, hash.data(), hash.size());
-  file_.sync();
-  file_.close();
-  replace_file(temporary_.string(), path_);
-  is_finished_ = true;
+  output_.file().write(offset_, hash.data(), hash.size());
+  output_.file().sync();
+  output_.publish();
 }
 
 CheckedFileReader::CheckedFileReader(const std::string& path, const char* magic, std::uint32_t version,

@@ -8,12 +8,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "platform/file.h"
+#include "platform/output_file.h"
 
 namespace specdec {
 
@@ -43,13 +43,10 @@ class UnusableFile : public Error {
   using Error::Error;
 };
 
-// Writes a temporary file next to `path`, which takes its place in the end. Throws Error.
+// The file replaces an old one when it is complete. Throws Error.
 class CheckedFileWriter {
  public:
   CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version);
-  ~CheckedFileWriter();  // removes the temporary file
-  CheckedFileWriter(const CheckedFileWriter&) = delete;
-  CheckedFileWriter& operator=(const CheckedFileWriter&) = delete;
 
   void field(const void* from, std::size_t bytes);
   void field(const std::string& text) { field(text.data(), text.size()); }
@@ -62,12 +59,9 @@ class CheckedFileWriter {
  private:
   void put(const void* from, std::size_t bytes);
 
-  std::string path_;
-  std::filesystem::path temporary_;  // built at once: the destructor must not allocate
-  File file_;
+  OutputFile output_;
   ContentHash hash_;
   std::uint64_t offset_ = 0;
-  bool is_finished_ = false;
 };
 
 // Reads the whole file and checks its hash. what: the kind of file, for messages ("a prompt cache"). Throws

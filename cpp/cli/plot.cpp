@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "platform/output_file.h"
 #include "platform/process.h"
 
 namespace specdec::cli {
@@ -36,7 +37,15 @@ void run_plot(std::vector<std::string> options, const std::string& file, const s
 
 }  // namespace
 
-void check_plot(const std::string& file) { run_plot({"--check"}, file, ""); }
-void draw_plot(const std::string& file, const std::string& json) { run_plot({}, file, json); }
+void check_plot(const std::string& file, bool overwrites) {
+  check_output(file, overwrites, "use --force to replace it");
+  run_plot({"--check", "--force"}, file, "");
+}
+
+void draw_plot(const std::string& file, bool overwrites, const std::string& json) {
+  std::vector<std::string> options;
+  if (overwrites) options.push_back("--force");
+  run_plot(options, file, json);
+}
 
 }  // namespace specdec::cli

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "platform/output_file.h"
 
 namespace specdec::cli {
 namespace {
@@ -106,19 +107,17 @@ void ResultsFile::remember(const Json& result, Place place) {
 }
 
 void ResultsFile::finish() {
-  const std::string sorted = path_ + ".sorted";
-  File file = File::create(sorted);
+  OutputFile sorted(path_, true, "");
   std::string line;
   std::uint64_t end = 0;
   for (const auto& [index, place] : places_) {
     line.resize(place.size);
     file_.read(place.begin, line.data(), line.size());
-    file.write(end, line.data(), line.size());
+    sorted.file().write(end, line.data(), line.size());
     end += line.size();
   }
-  file.sync();
-  file.close();
-  replace_file(sorted, path_);
+  sorted.file().sync();
+  sorted.publish();
   sync_folder_of(path_);  // the new name, before the .part file is removed
   file_.close();
   std::error_code error;

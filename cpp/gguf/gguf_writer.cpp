@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "base/error.h"
-#include "platform/process.h"
 
 namespace specdec {
 namespace {
@@ -88,23 +87,9 @@ void append_tensor(std::string& out, const GgufTensor& tensor) {
   append(out, tensor.offset);
 }
 
-fs::path folder_of(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  return folder.empty() ? fs::path(".") : folder;
-}
-
-void check_replaceable(const std::string& path, bool overwrite) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) return;
-  if (error) fail(path, "cannot be examined: " + error.message());
-  if (!fs::is_regular_file(status)) fail(path, "is not a regular file; name the file to write");
-  if (!overwrite) fail(path, "exists already; name another file, or use --force to replace it");
-}
-
 void check_room(const std::string& path, std::uint64_t bytes) {
   std::error_code error;
-  const fs::space_info space = fs::space(folder_of(path), error);
+  const fs::space_info space = fs::space(fs::absolute(path).parent_path(), error);
   if (error) fail(path, "its folder cannot be used: " + error.message());
   if (space.available < bytes) {
     fail(path,
@@ -134,54 +119,20 @@ std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<Gguf
 
 GgufWriter::GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata,
                        std::vector<GgufTensor> tensors, std::uint64_t alignment)
-    : path_(path), overwrite_(overwrite), tensors_(std::move(tensors)) {
+    : output_(path, overwrite, "use --force to replace it"), tensors_(std::move(tensors)) {
   const std::string header = gguf_header(metadata, tensors_, alignment);
   file_size_ = tensors_.empty() ? header.size() : aligned(tensors_.back().offset + tensors_.back().bytes, alignment);
-  std::error_code error;
-  if (fs::is_symlink(path_, error) && fs::exists(path_, error))
-    path_ = fs::canonical(path_).string();  // replace what a link points to
-  check_replaceable(path_, overwrite_);
-  check_room(path_, file_size_);
-  create();
-  try {
-    file_->resize(file_size_);
-    write(0, header.data(), header.size());
-  } catch (...) {
-    discard();
-    throw;
-  }
+  check_room(output_.path(), file_size_);
+  output_.file().resize(file_size_);
+  write(0, header.data(), header.size());
 }
 
-GgufWriter::~GgufWriter() { discard(); }
-
-void GgufWriter::discard() {
-  file_.reset();  // first: some systems cannot remove an open file
-  std::error_code error;
-  if (!temporary_.empty()) fs::remove(temporary_, error);
+void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) {
+  output_.file().write(offset, data, bytes);
 }
 
-// Creates the temporary file; never opens one of another process. Old ones may remain from a crash.
-void GgufWriter::create() {
-  for (int attempt = 0; attempt < 100 && !file_; ++attempt) {
-    temporary_ =
-        path_ + ".partial-" + std::to_string(process_id()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
-    file_ = File::create_new(temporary_.string());
-  }
-  if (file_) return;
-  throw Error(path_ + ": its folder has too many old temporary files such as " +
-              std::exchange(temporary_, fs::path()).string() + "; remove them");
-}
+void GgufWriter::sync() { output_.file().sync(); }
 
-void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) { file_->write(offset, data, bytes); }
-
-void GgufWriter::sync() { file_->sync(); }
-
-void GgufWriter::publish() {
-  check_replaceable(path_, overwrite_);  // it may have been created meanwhile
-  file_->close();
-  file_.reset();
-  replace_file(temporary_.string(), path_);
-  temporary_.clear();
-}
+void GgufWriter::publish() { output_.publish(); }
 
 }  // namespace specdec

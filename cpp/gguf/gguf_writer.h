@@ -3,13 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "gguf/gguf_file.h"
-#include "platform/file.h"
+#include "platform/output_file.h"
 
 namespace specdec {
 
@@ -18,16 +16,12 @@ namespace specdec {
 std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors,
                         std::uint64_t alignment);
 
-// Writes to a temporary file next to `path`; publish() renames it, otherwise the destructor removes it. All functions
-// throw specdec::Error.
+// All functions throw specdec::Error.
 class GgufWriter {
  public:
   // Fails if `path` exists (unless `overwrite`), is not a regular file, or if the disk lacks space for the result.
   GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata,
              std::vector<GgufTensor> tensors, std::uint64_t alignment);
-  ~GgufWriter();
-  GgufWriter(const GgufWriter&) = delete;
-  GgufWriter& operator=(const GgufWriter&) = delete;
 
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // with the offsets to write to
   std::uint64_t file_size() const { return file_size_; }
@@ -38,15 +32,9 @@ class GgufWriter {
   void publish();  // renames the file to its final name, atomically replacing an old one
 
  private:
-  void create();
-  void discard();
-
-  std::string path_;
-  std::filesystem::path temporary_;  // a path, because the destructor must not allocate one
-  bool overwrite_;
+  OutputFile output_;
   std::vector<GgufTensor> tensors_;
   std::uint64_t file_size_ = 0;
-  std::optional<File> file_;  // under the name temporary_
 };
 
 }  // namespace specdec

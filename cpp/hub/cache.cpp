@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "platform/file.h"
+#include "platform/output_file.h"
 #include "platform/process.h"
 
 namespace specdec {
@@ -124,9 +125,9 @@ void CachedRepository::set_main_commit(const std::string& commit) const {
   if (main_commit() == commit) return;
   const fs::path path = folder_ / "refs" / "main";
   make_folder_of(path);
-  const std::string temporary = path.string() + "." + std::to_string(process_id());
-  File::create(temporary).write(0, commit.data(), commit.size());
-  replace_file(temporary, path.string());
+  OutputFile output(path.string(), true, "");
+  output.file().write(0, commit.data(), commit.size());
+  output.publish();
 }
 
 void CachedRepository::link(const std::string& commit, const std::string& path, const std::string& etag) const {

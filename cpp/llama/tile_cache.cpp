@@ -14,6 +14,7 @@
 #include "llama/tile_file.h"
 #include "platform/huge_pages.h"
 #include "platform/memory.h"
+#include "platform/output_file.h"
 #include "platform/process.h"
 
 namespace specdec {
@@ -129,7 +130,7 @@ void TileCache::keep(const ModelFiles& model, const std::vector<TileCopy>& copie
       return;
     }
     const std::string part = entry.name + ".part";
-    auto file = std::make_shared<std::optional<File>>(File::create_new(folder_.path_of(part).string()));
+    auto file = std::make_shared<std::optional<File>>(claim_partial(folder_.path_of(part).string()));
     if (!file->has_value()) return;
     try {
       threads_.emplace_back([this, file, entry = std::move(entry), memory = tiles.memory()] {

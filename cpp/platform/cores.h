@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace specdec {
@@ -16,5 +17,9 @@ int cores_of_this_process(const std::filesystem::path& root = "/");
 
 // The same, but at most the container's CPU quota and at least 1. More threads would compete with each other.
 int default_threads(const std::filesystem::path& root = "/");
+
+// What the system calls the processor: "Intel(R) Core(TM) i5-1135G7 @ 2.40GHz"; "unknown processor" if it does not
+// tell.
+std::string processor_name(const std::filesystem::path& root = "/");
 
 }  // namespace specdec

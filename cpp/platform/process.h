@@ -7,7 +7,8 @@
 
 namespace specdec {
 
-std::uint64_t process_id();  // of this process; a forked process has another
+std::uint64_t process_id();                       // of this process; a forked process has another
+bool is_running(std::uint64_t process) noexcept;  // whether a process has this number
 
 // Makes the calling thread run only when no other wants its core, if the system supports this (Linux).
 void run_this_thread_when_idle() noexcept;

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import Any
+
+from ._core import Error, OutputFile
 
 PARTS = {"draft": "C2", "target": "C0", "sampling": "C1", "rest": "0.6"}
 WITH_DRAFT, WITHOUT = "C2", "0.7"
@@ -104,27 +105,33 @@ def fail(message: str) -> int:
     return 1
 
 
+class _Checked(Exception):
+    """Ends a check: nothing is written."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python3 -m specdec_native.plot", description="Draw the JSON of `specdec bench`."
     )
     parser.add_argument("file", help="the PNG to write")
     parser.add_argument("--times", action="store_true", help="where the time of a token goes, instead of speeds")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--check", action="store_true", help="only check whether a plot can be drawn there")
     arguments = parser.parse_args()
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         return fail('matplotlib is missing; pip install "specdec_native[plot]"')
-    folder = os.path.dirname(arguments.file) or "."
-    if not os.access(arguments.file if os.path.exists(arguments.file) else folder, os.W_OK) or os.path.isdir(
-        arguments.file
-    ):
-        return fail(f"{arguments.file}: cannot be written")
-    if arguments.check:
-        return 0
     try:
-        figure_of(json.load(sys.stdin), arguments.times).savefig(arguments.file, format="png", dpi=150)
+        with OutputFile(arguments.file, arguments.force, "use --force to replace it") as output:
+            if arguments.check:
+                raise _Checked
+            figure = figure_of(json.load(sys.stdin), arguments.times)
+            figure.savefig(output.partial, format="png", dpi=150)
+    except _Checked:
+        return 0
+    except Error as error:
+        return fail(str(error))
     except OSError as error:
         return fail(f"{arguments.file}: {error.strerror}")
     return 0

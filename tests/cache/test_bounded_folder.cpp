@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "cache/bounded_folder.h"
 #include "check.h"
 #include "platform/file.h"
+#include "platform/output_file.h"
 #include "platform/temporary_folder.h"
 
 using namespace specdec;
@@ -60,11 +62,12 @@ TEST(nothing_goes_where_that_would_not_help) {
 
 TEST(abandoned_files_are_removed) {
   const Folder folder;
-  folder.put("a.x.part", 10, 0);
-  folder.put("b.x.part77", 10, 2);
-  folder.put("c.y.part", 10, 2);
+  const std::optional<File> writing = claim_partial((folder.path() / "a.x.part").string());
+  folder.put("b.x.part", 10, 0);
+  folder.put("c.x.partial-2147483647", 10, 0);
+  folder.put("d.y.part", 10, 2);
   const BoundedFolder bounded(folder.path().string(), 100, ".x");
-  CHECK((folder.names() == std::set<std::string>{"a.x.part", "c.y.part"}));
+  CHECK((folder.names() == std::set<std::string>{"a.x.part", "d.y.part"}));
   CHECK(bounded.files().empty());
   CHECK_THROWS(BoundedFolder((folder.path() / "a.x.part").string(), 100, ".x"), Error, "cannot be created as a folder");
 }

@@ -409,7 +409,7 @@ def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path
     part.unlink()
     run(specdec, prompts, output)
     before = output.read_text()
-    assert "exists; give another --output, or --force" in run(specdec, prompts, output, code=1).stderr
+    assert "exists already; name another file, or use --force" in run(specdec, prompts, output, code=1).stderr
     assert output.read_text() == before
     run(specdec, prompts, output, "--force", "-s", "99")
     assert output.read_text() != before
@@ -428,7 +428,7 @@ def make_special(kind: str, path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
-@pytest.mark.parametrize("suffix", ["", ".part", ".sorted"])
+@pytest.mark.parametrize("suffix", ["", ".part"])
 def test_what_is_no_file_stays(specdec: pathlib.Path, tmp_path: pathlib.Path, kind: str, suffix: str) -> None:
     """Rejected before models load: the model here does not exist."""
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
@@ -475,7 +475,7 @@ def test_files_that_cannot_be_used(specdec: pathlib.Path, tmp_path: pathlib.Path
     assert "none.jsonl: cannot be opened: No such file" in missing.stderr
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "x"}])
     nowhere = run(specdec, prompts, tmp_path / "no" / "out.jsonl", code=1)
-    assert "out.jsonl.part: cannot be opened: No such file" in nowhere.stderr
+    assert "out.jsonl: there is no folder" in nowhere.stderr
     empty = write_lines(tmp_path / "empty.jsonl", [])
     run(specdec, empty, tmp_path / "nothing.jsonl")
     assert (tmp_path / "nothing.jsonl").read_text() == ""

@@ -217,6 +217,31 @@ def test_interruption_leaves_nothing(specdec, long, number):
     assert files(long.parent) == ["in.gguf"]
 
 
+def test_a_killed_run_leaves_nothing_to_the_next(specdec, long):
+    """Nor does a stopped one: its temporary file belongs to a process that lives."""
+    out, small = long.with_name("out.gguf"), zeros(long.with_name("small.gguf"), 64, 64)
+
+    def start():
+        process = subprocess.Popen([specdec, "quantize", long, out], stdout=subprocess.DEVNULL)
+        name = f"out.gguf.partial-{process.pid}"
+        wait_for(lambda: name in files(long.parent))
+        return process, name
+
+    killed, left = start()
+    killed.kill()
+    killed.wait()
+    assert left in files(long.parent)
+    stopped, alive = start()
+    stopped.send_signal(signal.SIGSTOP)
+    assert files(long.parent) == ["in.gguf", alive, "small.gguf"]
+    subprocess.run([specdec, "quantize", small, out], stdout=subprocess.DEVNULL, check=True)
+    assert files(long.parent) == ["in.gguf", "out.gguf", alive, "small.gguf"]
+    stopped.kill()
+    stopped.wait()
+    subprocess.run([specdec, "quantize", "--force", small, out], stdout=subprocess.DEVNULL, check=True)
+    assert files(long.parent) == ["in.gguf", "out.gguf", "small.gguf"]
+
+
 def test_an_ignored_hangup_stays_ignored(specdec, long):
     command = ["nohup", specdec, "quantize", long, long.with_name("out.gguf")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

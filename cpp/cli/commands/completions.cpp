@@ -7,7 +7,7 @@
 #include "cli/manual_page.h"
 #include "cli/shell_completions.h"
 #include "cli/terminal/output.h"
-#include "platform/file.h"
+#include "platform/output_file.h"
 
 namespace specdec::cli {
 namespace {
@@ -35,11 +35,12 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
+// Replaces those of an earlier version.
 void write_file(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
-  File file = File::create(path.string());
-  file.write(0, text.data(), text.size());
-  file.close();
+  OutputFile output(path.string(), true, "");
+  output.file().write(0, text.data(), text.size());
+  output.publish();
 }
 
 void write_all(const fs::path& folder) {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "platform/file.h"
+#include "platform/output_file.h"
 #include "platform/user_folder.h"
 
 namespace specdec::cli {
@@ -28,12 +28,10 @@ void rewrite(const std::string& path, const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   try {
-    const std::string to = fs::canonical(path).string(), part = to + ".part";  // the path may be a link
-    File file = File::create(part);
-    fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write);
-    file.write(0, text.data(), text.size());
-    file.close();
-    replace_file(part, to);
+    OutputFile output(path, true, "");
+    fs::permissions(output.partial(), fs::perms::owner_read | fs::perms::owner_write);
+    output.file().write(0, text.data(), text.size());
+    output.publish();
   } catch (const std::exception&) {  // add() reports when the history cannot be written
   }
 }

@@ -2,6 +2,8 @@
 #include "platform/cores.h"
 
 #include <algorithm>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #ifdef __linux__
@@ -30,6 +32,24 @@ int cores_of_this_process(const std::filesystem::path& root) {
     return performance_cores;
 #endif
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// Linux names the processor for each of its cores; on ARM, where it does not, it may name the machine.
+std::string processor_name(const std::filesystem::path& root) {
+#ifdef __APPLE__
+  char name[256] = {};
+  std::size_t size = sizeof name - 1;
+  if (sysctlbyname("machdep.cpu.brand_string", name, &size, nullptr, 0) == 0 && name[0] != 0) return name;
+#endif
+  for (const char* key : {"model name", "Model"}) {
+    std::ifstream file(root / "proc" / "cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+      const std::size_t colon = line.find(": ");
+      if (line.compare(0, std::string(key).size(), key) == 0 && colon != std::string::npos)
+        return line.substr(colon + 2);
+    }
+  }
+  return "unknown processor";
 }
 
 }  // namespace specdec

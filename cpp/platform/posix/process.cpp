@@ -2,11 +2,13 @@
 #include "platform/process.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <system_error>
 
 #include "base/error.h"
@@ -45,6 +47,11 @@ void write_all(int file, const std::string& text) {
 }  // namespace
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(getpid()); }
+
+bool is_running(std::uint64_t process) noexcept {
+  if (process == 0 || process > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) return false;
+  return kill(static_cast<pid_t>(process), 0) == 0 || errno == EPERM;
+}
 
 void run_this_thread_when_idle() noexcept {
 #ifdef SCHED_IDLE

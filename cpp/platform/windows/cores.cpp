@@ -4,6 +4,8 @@
 #include <windows.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,6 +31,11 @@ int cores_of_this_process(const std::filesystem::path&) {
   if (classes.empty()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return static_cast<int>(
       std::count(classes.begin(), classes.end(), *std::max_element(classes.begin(), classes.end())));
+}
+
+std::string processor_name(const std::filesystem::path&) {
+  const char* name = std::getenv("PROCESSOR_IDENTIFIER");
+  return name == nullptr ? "unknown processor" : name;
 }
 
 }  // namespace specdec

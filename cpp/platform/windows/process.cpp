@@ -36,6 +36,15 @@ void write_all(HANDLE to, const std::string& text) {
 
 std::uint64_t process_id() { return GetCurrentProcessId(); }
 
+bool is_running(std::uint64_t process) noexcept {
+  HANDLE opened = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, static_cast<DWORD>(process));
+  if (opened == nullptr) return GetLastError() == ERROR_ACCESS_DENIED;
+  DWORD status = 0;
+  const bool is_alive = GetExitCodeProcess(opened, &status) != 0 && status == STILL_ACTIVE;
+  CloseHandle(opened);
+  return is_alive;
+}
+
 void run_this_thread_when_idle() noexcept { SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE); }
 
 int run_program(std::vector<std::string> command, const std::string& input) {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core import Error
+from .._core import Error, check_output
 from .._generator import Generator
 from .._hub import local_model
 from .text import LEAST_TOKENS, LENGTH, Texts, Tokens, add, finish, read_texts, sources, written
@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--memory", type=int, default=512, metavar="MB", help="for hidden rows of the target (default: 512)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("-o", "--output", required=True, type=path, metavar="DRAFTER.gguf")
+    p.add_argument("--force", action="store_true", help="replace the file of -o if it exists")
     return p
 
 
@@ -229,8 +230,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         p.error("--feed-forward must be a positive multiple of 32")
     if options.hours <= 0 or options.threads < 1 or options.memory < 1 or options.tokens < 1:
         p.error("--hours, --tokens, --threads and --memory must be positive")
+    goes_on_there = options.goes_on is not None and options.goes_on.exists() and options.output.exists()
+    overwrites = options.force or (goes_on_there and options.output.samefile(options.goes_on))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # saves, as Ctrl-C does
     try:
+        check_output(options.output, overwrites, f"use --continue {options.output} to train it further, or --force")
         train(options)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "gguf"):

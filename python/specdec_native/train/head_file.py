@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
 from dataclasses import replace
@@ -12,7 +11,7 @@ import gguf
 import numpy as np
 import torch
 
-from .._core import Error, ModelError
+from .._core import Error, ModelError, OutputFile
 from .head import Head
 from .shape import Shape
 from .target_weights import F32Array, TargetWeights
@@ -30,8 +29,6 @@ def file_bytes(shape: Shape) -> int:
 
 def check_space(path: pathlib.Path, shape: Shape) -> None:
     folder = path.parent
-    if not folder.is_dir():
-        raise Error(f"there is no folder {folder}")
     free, needed = shutil.disk_usage(folder).free, file_bytes(shape)
     if free < needed:
         raise Error(f"{path} needs {needed >> 20} MB, and {folder} has {free >> 20} MB free")
@@ -80,24 +77,21 @@ def tensors_of(head: Head, target: TargetWeights) -> dict[str, Any]:
 
 
 def write_head(head: Head, target: TargetWeights, path: pathlib.Path) -> None:
-    """The file appears when it is complete."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    """The file appears when it is complete, and replaces that of the last report."""
     try:
-        writer = gguf.GGUFWriter(part, "eagle3")
-        add_shape(writer, target, head.shape)
-        copy_tokenizer(writer, target)
-        for name, tensor in tensors_of(head, target).items():
-            is_matrix = tensor.ndim == 2
-            writer.add_tensor(name, np.clip(tensor, -65504, 65504).astype(np.float16) if is_matrix else tensor)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        os.replace(part, path)
+        with OutputFile(path, True) as output:
+            writer = gguf.GGUFWriter(output.partial, "eagle3")
+            add_shape(writer, target, head.shape)
+            copy_tokenizer(writer, target)
+            for name, tensor in tensors_of(head, target).items():
+                is_matrix = tensor.ndim == 2
+                writer.add_tensor(name, np.clip(tensor, -65504, 65504).astype(np.float16) if is_matrix else tensor)
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+            writer.close()
     except OSError as error:
         raise Error(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_head(path: pathlib.Path, target: TargetWeights, shape: Shape) -> Head:
