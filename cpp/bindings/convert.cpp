@@ -148,7 +148,11 @@ class Reader {
   std::string path() const {
     const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(object_.ptr()));
     if (!path) throw py::error_already_set();
-    return string_from(option_.name, path);
+    if (py::isinstance<py::bytes>(path)) return path.cast<std::string>();
+    // Names that are not UTF-8 have surrogates in Python.
+    const auto bytes = py::reinterpret_steal<py::object>(PyUnicode_EncodeFSDefault(path.ptr()));
+    if (!bytes) throw py::error_already_set();
+    return bytes.cast<std::string>();
   }
   std::optional<Value> strings() const {
     if (object_.is_none()) return std::vector<std::string>();

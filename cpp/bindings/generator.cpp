@@ -252,15 +252,17 @@ void register_generator(py::module_& m) {
           "request"_a, "Whether a request (None: a future one) uses drafts, and if not, why.")
       .def(
           "save_prefix",
-          [](StoppedAtExit& self, const RequestHandle& request, const std::string& path) {
-            return without_gil([&] { return self.get().save_prefix(request, path); });
+          [](StoppedAtExit& self, const RequestHandle& request, const py::bytes& path) {
+            const std::string name = path;
+            return without_gil([&] { return self.get().save_prefix(request, name); });
           },
           "request"_a, "path"_a, "Writes the cached part of a request to a file; returns its number of tokens.")
       .def(
           "load_prefix",
-          [](StoppedAtExit& self, const std::string& path) {
+          [](StoppedAtExit& self, const py::bytes& path) {
+            const std::string name = path;
             try {
-              return std::make_pair(without_gil([&] { return self.get().load_prefix(path); }), std::string());
+              return std::make_pair(without_gil([&] { return self.get().load_prefix(name); }), std::string());
             } catch (const specdec::UnusableFile& error) {
               return std::make_pair(0, std::string(error.what()));
             }

@@ -26,6 +26,8 @@ PYBIND11_MODULE(_core, m) {
   register_chat_template(m);
   register_metadata(m);
   register_hub(m);
+  register_text_folder(m);
+  register_output_file(m);
   register_generator(m);
   register_evaluate(m);
 

@@ -18,6 +18,8 @@ void register_log(pybind11::module_& m);
 void register_chat_template(pybind11::module_& m);
 void register_metadata(pybind11::module_& m);
 void register_hub(pybind11::module_& m);
+void register_text_folder(pybind11::module_& m);
+void register_output_file(pybind11::module_& m);
 void register_generator(pybind11::module_& m);
 void register_evaluate(pybind11::module_& m);
 void register_sampling(pybind11::module_& m);

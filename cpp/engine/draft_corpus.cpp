@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "base/error.h"
 #include "cache/checked_file.h"
+#include "engine/text_folder.h"
 #include "gguf/fingerprint.h"
 #include "platform/file.h"
 
@@ -84,6 +86,26 @@ std::vector<Token> tokens_of_ids(const std::string& path, const std::string& con
   return tokens;
 }
 
+// The contents of a file, or of the text files of a folder.
+std::vector<std::string> documents_of(const std::string& path, const LoadProgressCallback& progress) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return {File::open(path).read_all()};
+  std::vector<std::string> documents;
+  for (const std::string& file : files_below(path)) {
+    if (progress && !progress({"reading the corpus", 0.0})) throw Cancelled("the corpus was not read to its end");
+    std::optional<std::string> text = text_of_file(file);
+    if (text && !text->empty()) documents.push_back(*std::move(text));
+  }
+  if (documents.empty()) throw Error(path + ": there is no text file in this folder");
+  return documents;
+}
+
+// Next to the file or the folder.
+std::string index_path(std::string path) {
+  while (path.size() > 1 && (path.back() == '/' || path.back() == '\\')) path.pop_back();
+  return path + ".index";
+}
+
 // Null if there is none or it cannot be used.
 std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std::string& key) {
   std::error_code ignored;
@@ -103,15 +125,29 @@ std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std
 }  // namespace
 
 DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, const LoadProgressCallback& progress) {
-  const std::string content = File::open(path).read_all(), key = key_of(content, vocabulary), kept = path + ".index";
-  if (content.size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    throw Error(path + ": a corpus has at most 2 GiB; give a part of it");
+  const std::vector<std::string> documents = documents_of(path, progress);
+  std::string content;
+  for (const std::string& document : documents) {
+    if (!content.empty()) content += '\0';
+    content += document;
+    if (content.size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+      throw Error(path + ": a corpus has at most 2 GiB; give a part of it");
+  }
+  const std::string key = key_of(content, vocabulary), kept = index_path(path);
   DraftCorpus corpus;
   corpus.index = kept_index(kept, key);
   if (corpus.index) return corpus;
   const bool has_ids = path.size() > 4 && path.compare(path.size() - 4, 4, ".ids") == 0;
-  std::vector<Token> tokens =
-      has_ids ? tokens_of_ids(path, content, vocabulary.size()) : tokens_of_text(content, vocabulary, progress);
+  std::vector<Token> tokens;
+  if (has_ids) {
+    tokens = tokens_of_ids(path, content, vocabulary.size());
+  } else {
+    for (const std::string& document : documents) {
+      if (!tokens.empty()) tokens.push_back(CorpusIndex::end_of_document);
+      const std::vector<Token> more = tokens_of_text(document, vocabulary, progress);
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    }
+  }
   const auto indexing = [&](double share) { return !progress || progress({"indexing the corpus", share}); };
   corpus.index = std::make_shared<const CorpusIndex>(std::move(tokens), indexing);
   indexing(1.0);

@@ -55,8 +55,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--draft-corpus"},
             "FILE",
-            "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are "
-            "copied from it, too; its index is kept next to it (default: none)"}}),
+            "a text that outputs may repeat (source code, documents), a folder of such files, or token ids if it ends "
+            "in .ids: drafts are copied from it, too; its index is kept next to it (default: none)"}}),
       generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
       generator_row<&GeneratorOptions::json_tool_calls>(
           {"json_tool_calls",

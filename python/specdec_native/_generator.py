@@ -607,7 +607,7 @@ class Generator:
         if self._last is None:
             raise _core.Error(f"there is no cached prompt to save to {os.fspath(path)}; generate first")
         self._last.wait(0)  # waits until its prompt is read
-        return engine.save_prefix(self._last, os.fspath(path))
+        return engine.save_prefix(self._last, os.fsencode(path))
 
     def load_prefix(self, path: str | os.PathLike[str]) -> int:
         """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them
@@ -622,7 +622,7 @@ class Generator:
         if not os.path.exists(path):
             return 0
         self._end_run()
-        count, problem = engine.load_prefix(os.fspath(path))
+        count, problem = engine.load_prefix(os.fsencode(path))
         if problem:
             warnings.warn(f"the whole prompt is read again: {problem}", RuntimeWarning, stacklevel=2)
         return count

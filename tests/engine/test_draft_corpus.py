@@ -10,6 +10,8 @@ import pytest
 from tests.models.tiny_models import Vocabulary, make
 
 import specdec_native as sd
+from specdec_native import _core
+from specdec_native.train.text import sources
 
 # The corpus holds what the model writes after this prompt, in the middle of other text.
 PROMPT = "def bfs(graph, start):\n"
@@ -133,3 +135,47 @@ def test_the_command_line(specdec: pathlib.Path, corpus: pathlib.Path, output: s
         [*command, "--no-suffix", "--draft-corpus", corpus], capture_output=True, text=True, check=False
     )
     assert result.returncode == 2 and "--draft-corpus" in result.stderr
+
+
+def test_a_folder(corpus: pathlib.Path, output: str, target_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """What is text in it is what specdec-train reads; the index lies next to the folder and follows its files."""
+    folder = tmp_path / "sources"
+    (folder / "inner" / ".git").mkdir(parents=True)
+    corpus.rename(folder / "inner" / "text.py")
+    (folder / "binary.o").write_bytes(b"\0" + PROMPT.encode())
+    (folder / "latin.txt").write_bytes(b"caf\xe9 " * 50)
+    (folder / "inner" / ".git" / "hidden.py").write_text("x = 1\n" * 99)
+    (folder / "link.py").symlink_to(folder / "inner" / "text.py")
+    (folder / "a.md").write_text("# Title\n")
+    assert [pathlib.Path(path).name for path in _core.files_below(folder)] == [
+        "a.md",
+        "binary.o",
+        "text.py",
+        "latin.txt",
+    ]
+    assert [source.content for source in sources([folder], [])] == [
+        pathlib.Path(path) for path in _core.files_below(folder)
+    ]
+    assert _core.text_of_file(folder / "binary.o") is None is _core.text_of_file(folder / "latin.txt")
+    index = tmp_path / "sources.index"
+    for path in (folder, f"{folder}/"):
+        assert copies(sd.Generator(target_path, "suffix", draft_corpus=path), output) > 40
+        assert index.exists() and sorted(tmp_path.iterdir()) == [folder, index]
+    before = index.stat().st_mtime_ns
+    (folder / "a.md").write_text("# Another title\n")
+    sd.Generator(target_path, "suffix", draft_corpus=folder)
+    assert index.stat().st_mtime_ns > before
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(sd.Error, match=r"empty: there is no text file in this folder"):
+        sd.Generator(target_path, "suffix", draft_corpus=tmp_path / "empty")
+
+
+def test_a_large_text_file_is_read_in_part(tmp_path: pathlib.Path) -> None:
+    """Cut between two characters."""
+    path = tmp_path / "large.txt"
+    path.write_text("é" * (1 << 20))
+    text = _core.text_of_file(path)
+    assert text is not None and text == "é" * (1 << 19)
+    path.write_text("x" + "é" * (1 << 20))
+    text = _core.text_of_file(path)
+    assert text is not None and text == "x" + "é" * ((1 << 19) - 1)

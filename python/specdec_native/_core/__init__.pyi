@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log']
+__all__: list[str] = ['Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'OutputFile', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_output', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'files_below', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'text_of_file']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -56,6 +56,19 @@ class News:
         """
         Waits up to 20 ms for the numbers of watched requests that have changed.
         """
+class OutputFile:
+    """
+    A file that gets its name when the `with` block ends without an exception. Inside it, write the file `partial`.
+    """
+    def __enter__(self) -> typing.Any:
+        ...
+    def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
+        ...
+    def __init__(self, path: typing.Any, overwrites: bool, remedy: str = '') -> None:
+        ...
+    @property
+    def partial(self) -> typing.Any:
+        ...
 class RequestHandle:
     """
     A submitted request. Dropping it ends the request.
@@ -139,11 +152,11 @@ class Generator:
         """
         (tokens, rows [tokens, layers, width], top_tokens and top_logprobs [tokens, num_top]) of a str or token ids.
         """
-    def load_prefix(self, path: str) -> tuple[int, str]:
+    def load_prefix(self, path: bytes) -> tuple[int, str]:
         """
         Fills the caches of a free slot from a file; returns (number of tokens, ""), or (0, why the file is unusable).
         """
-    def save_prefix(self, request: RequestHandle, path: str) -> int:
+    def save_prefix(self, request: RequestHandle, path: bytes) -> int:
         """
         Writes the cached part of a request to a file; returns its number of tokens.
         """
@@ -196,6 +209,10 @@ class Generator:
         """
         How embeddings are pooled: "mean", "first", "last" or "rank" (not at all).
         """
+def check_output(path: typing.Any, overwrites: bool, remedy: str) -> None:
+    """
+    The rule for every file that is written: Error if it exists already (unless overwrites), is not a regular file, or if its folder does not exist.
+    """
 def check_request_options(**kwargs: typing.Any) -> None:
     """
     Raises the error that submit() would raise for these options.
@@ -227,6 +244,10 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
     ModelError: a file that cannot be used.
+    """
+def files_below(folder: typing.Any) -> list[str]:
+    """
+    The files below a folder in the order of their paths, without hidden ones and links. Error.
     """
 def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]:
     """
@@ -267,5 +288,9 @@ def request_options() -> dict[str, dict[str, typing.Any]]:
 def take_log() -> list[tuple[int, str]]:
     """
     The (level, line) pairs logged since the last call, oldest first, at most the latest 10,000. Levels as in logging.
+    """
+def text_of_file(path: typing.Any) -> str | None:
+    """
+    The text of a file, or the first MiB of it; None: it is binary. Error.
     """
 __version__: str = '0.1.0'

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._core import Error
+from .._core import Error, files_below, text_of_file
 from .._generator import Generator
 
 Tokens = npt.NDArray[np.int32]
@@ -23,7 +23,6 @@ SHORTEST = 32  #: a shorter remainder of a document is dropped
 LEAST_TOKENS = 16 * LENGTH
 HELD_OUT_SHARE = 20  #: one document in 20 is held out
 HELD_OUT_TOKENS = 8 * LENGTH  #: at most, per kind
-LARGEST_FILE = 1 << 20  #: bytes; only the beginning of a larger file is read
 CODE = frozenset(
     f".{suffix}"
     for suffix in (
@@ -58,19 +57,6 @@ def kind_of(path: pathlib.Path) -> str:
     return "code" if path.suffix.lower() in CODE else "prose"
 
 
-def read_text(path: pathlib.Path) -> str | None:
-    """None: the file is binary."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE)
-    except OSError as error:
-        raise Error(f"cannot read {path}: {error.strerror}") from None
-    if b"\0" in data:
-        return None
-    text = data.decode("utf-8", "ignore" if len(data) == LARGEST_FILE else "replace")
-    return None if text.count("\N{REPLACEMENT CHARACTER}") > len(text) // 100 else text
-
-
 def json_lines(path: pathlib.Path, key: str) -> Iterator[Any]:
     """Yields one value per line: the line itself, or its member `key` if it is an object."""
     with path.open(encoding="utf-8") as file:
@@ -87,23 +73,16 @@ def json_lines(path: pathlib.Path, key: str) -> Iterator[Any]:
             yield value
 
 
-def files_below(folder: pathlib.Path) -> list[pathlib.Path]:
-    hidden = (
-        path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    return sorted(path for path in hidden if path.is_file() and not path.is_symlink())
-
-
 def sources(paths: Iterable[pathlib.Path], conversations: Iterable[pathlib.Path]) -> Iterator[Source]:
     """Binary files in folders are skipped; a binary file given by name is an error."""
     for path in paths:
         if path.is_dir():
-            yield from (Source(kind_of(file), file) for file in files_below(path))
+            yield from (Source(kind_of(file), file) for file in map(pathlib.Path, files_below(path)))
         elif not path.exists():
             raise Error(f"there is no file or folder {path}")
         elif path.suffix == ".jsonl":
             yield from (Source("prose", text) for text in json_lines(path, "text"))
-        elif read_text(path) is None:
+        elif text_of_file(path) is None:
             raise Error(f"{path} is a binary file; give text files, folders or JSON lines")
         else:
             yield Source(kind_of(path), path)
@@ -119,7 +98,7 @@ def tokens_of(gen: Generator, source: Source) -> Tokens:
     if isinstance(content, list):
         text: str | None = gen.apply_chat_template(content, add_generation_prompt=False)
     else:
-        text = read_text(content) if isinstance(content, pathlib.Path) else content
+        text = text_of_file(content) if isinstance(content, pathlib.Path) else content
     if not text:
         return np.empty(0, np.int32)
     return np.array(gen.tokenize(text, special=source.kind == "chat"), np.int32)
