@@ -17,13 +17,15 @@ class ChatConversation {
   bool has_template() const { return generator_->chat().has_template(); }
   bool is_empty() const { return turns_.empty(); }
   std::size_t num_turns() const { return turns_.size(); }
-  std::size_t num_tokens() const {
-    return turns_.empty() ? 0 : prompt().size();
-  }  // tokens of the next prompt, without a question
   std::size_t num_left_out() const { return left_out_; }  // turns
+  // What the context would hold of it now, without another question: never more than the context's tokens.
+  struct Use {
+    std::size_t tokens, turns;
+  };
+  Use use() const;  // no turns: the last one alone is too long
 
   void clear();
-  void set_system(const std::string& system);  // also clears the conversation
+  void set_system(const std::string& system);  // throws Error if the template cannot take it; nothing changes then
   const std::string& system() const { return system_; }
   const std::string& question() const { return turns_.back().question; }
 
@@ -44,7 +46,7 @@ class ChatConversation {
 
   // Sets the request's prompt for the answer to the last question, or for the continuation of the answer so far. If the
   // prompt and `reserve` tokens exceed the context, the oldest turns are left out permanently until the prompt takes
-  // half of it. Throws ContextFull if the last turn alone exceeds the context.
+  // half of it. Throws ContextFull if the last turn alone exceeds the context; nothing changes then.
   void prepare(Request& request, int reserve);
 
   // [{"role": "user", "content": "..."}, ...], including turns that were left out. If from_json throws
@@ -57,7 +59,13 @@ class ChatConversation {
     std::string question;
     Answer answer;
   };
-  std::vector<Token> prompt() const;
+  struct Fit {
+    std::vector<Token> tokens;
+    std::size_t left_out;
+  };
+  Fit fit(std::size_t reserve) const;
+  std::vector<Token> prompt(std::size_t left_out) const;
+  void check_template();
 
   const Generator* generator_;
   std::string system_;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "cli/prompt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/screen.h"
 #include "platform/console.h"
@@ -63,7 +64,8 @@ std::optional<std::string> ChatInput::next_line() {
   std::string line = bytes_.substr(0, end);
   bytes_.erase(0, end == std::string::npos ? end : end + 1);
   if (!line.empty() && line.back() == '\r') line.pop_back();
-  return valid_utf8(line);
+  ++num_lines_;
+  return terminal_ ? valid_utf8(line) : text_of(std::move(line), "standard input, line " + std::to_string(num_lines_));
 }
 
 std::optional<std::string> ChatInput::rest() {
@@ -71,9 +73,9 @@ std::optional<std::string> ChatInput::rest() {
   while (read_more()) {
   }
   ended_ = true;
-  while (!bytes_.empty() && (bytes_.back() == '\n' || bytes_.back() == '\r')) bytes_.pop_back();
-  if (bytes_.empty()) return std::nullopt;
-  return valid_utf8(bytes_);
+  std::string text = text_of(std::move(bytes_), "standard input");
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text.empty() ? std::nullopt : std::optional<std::string>(text);
 }
 
 }  // namespace specdec::cli

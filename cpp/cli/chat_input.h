@@ -19,7 +19,7 @@ class ChatInput {
   bool is_typed() const { return terminal_; }
   bool has_commands() const { return by_line_; }  // a line that begins with "/" may be a command
   // The next message or command, in valid UTF-8 without the last newline; nullopt at the end of input. Ctrl-C discards
-  // a typed line; with piped input it throws Cancelled.
+  // a typed line; with piped input it throws Cancelled. Piped input that is no UTF-8 text is an Error.
   std::optional<std::string> next();
 
   // Keeps what is typed while nobody reads as the draft of the next message. To be called often meanwhile; never waits.
@@ -43,6 +43,7 @@ class ChatInput {
   InputHistory history_;
   std::optional<LineEditor> editor_;  // only where lines can be edited
   std::string bytes_;
+  std::size_t num_lines_ = 0;
   bool ended_ = false;
 };
 

@@ -19,21 +19,32 @@ constexpr const char* none = "none";
 constexpr const char* color_name = "color";
 constexpr std::size_t label = 24;  // columns for the longest name and a space
 
+// Names of other programs (Ollama) for our options.
+constexpr const char* ollama_names[][2] = {
+    {"num_predict", "max_tokens"}, {"num_ctx", "n_ctx"}, {"num_thread", "n_threads"}, {"num_gpu", "n_gpu_layers"}};
+
 // The option's name in Python, and its flags without dashes.
-std::vector<std::string> names_of(const RequestOption& option) {
+std::vector<std::string> names_of(const option::Description& option) {
   std::vector<std::string> names = {option.name};
   for (const std::string& flag : option.flags.names) names.push_back(flag.substr(flag.find_first_not_of('-')));
   return names;
 }
 
-const RequestOption* find_option(const std::string& given) {
-  const std::string word = given.substr(std::min(given.size(), given.find_first_not_of('-')));
-  for (const RequestOption& option : request_options()) {
+// Null if there is none.
+template <class Owner>
+const option::Option<Owner>* find_in(const option::Table<Owner>& table, const std::string& given) {
+  std::string word = given.substr(std::min(given.size(), given.find_first_not_of('-')));
+  for (const auto& [name, ours] : ollama_names) {
+    if (word == name) word = ours;
+  }
+  for (const option::Option<Owner>& option : table) {
     const std::vector<std::string> names = names_of(option);
     if (std::find(names.begin(), names.end(), word) != names.end()) return &option;
   }
   return nullptr;
 }
+
+const RequestOption* find_option(const std::string& given) { return find_in(request_options(), given); }
 
 }  // namespace
 
@@ -41,6 +52,9 @@ std::string ChatSettings::set(const std::string& text) {
   const std::size_t space = text.find_first_of(" =");
   const std::string name = text.substr(0, space), value = space == std::string::npos ? "" : text.substr(space + 1);
   if (text.empty()) return all();
+  if (name == "parameter")
+    return set(space == std::string::npos ? ""
+                                          : text.substr(std::min(text.size(), text.find_first_not_of(' ', space))));
   if (name == color_name) {
     if (space != std::string::npos && value != "on" && value != "off")
       return "color is \"" + printable(value) + "\"; it must be on or off\n";
@@ -49,6 +63,7 @@ std::string ChatSettings::set(const std::string& text) {
   }
   const RequestOption* option = find_option(name);
   if (option == nullptr) {
+    if (const GeneratorOption* fixed = find_in(generator_options(), name)) return explain(*fixed);
     const std::string meant = suggestion(name, names());
     return meant.empty() ? "/set NAME VALUE, with one of these names:\n" + all()
                          : "there is no option " + printable(name) + meant + "\n";
@@ -82,6 +97,18 @@ void ChatSettings::change(Request& changed, const RequestOption& option, const s
 std::string ChatSettings::line(const RequestOption& row) const {
   const std::string value = option::text(row.get(request));
   return pad(row.name, label) + (value.empty() ? none : printable(value)) + "\n";
+}
+
+// How an option is set that a running chat cannot change.
+std::string ChatSettings::explain(const GeneratorOption& row) const {
+  const std::string value = option::text(row.get(at_start_));
+  std::string text =
+      row.name + (value.empty() ? "" : " is " + printable(value) + "; it") + " is set when a chat starts";
+  if (!row.flags.names.empty()) {
+    text += ": specdec chat " + row.flags.names.front();
+    if (!row.flags.placeholder.empty()) text += " " + row.flags.placeholder;
+  }
+  return text + "\n";
 }
 
 std::string ChatSettings::color_line() const { return pad(color_name, label) + (color ? "on" : "off") + "\n"; }

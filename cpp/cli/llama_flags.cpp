@@ -137,9 +137,12 @@ constexpr Flags table[] = {
     {"--perf", "the statistics show the times", everywhere},
     {"-ptc --print-token-count --verbose-prompt", "the statistics show the numbers of tokens"},
     {"--no-perf", "--no-stats leaves the statistics out"},
-    {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-jsonl --no-log-jsonl --log-colors "
+    {"--log-file", "`specdec serve` has this option; other commands write no log"},
+    {"--log-jsonl", "`specdec serve --log-format json` does this; other commands write no log"},
+    {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --no-log-jsonl --log-colors "
      "--log-prefix --no-log-prefix --log-timestamps --no-log-timestamps",
-     "nothing is logged; --json reports everything about an output"},
+     "`specdec serve` logs a line for each request (--log-format), other commands log nothing; --json of "
+     "`specdec generate` reports everything about an output"},
     {"--log-disable", "nothing is logged", everywhere},
     {"-e --escape --json --no-stats -np --parallel", "`specdec generate` has this option"},
     {"--completion-bash --usage", "--help lists the options"},

@@ -1,5 +1,6 @@
 #include "cli/model_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -22,7 +23,10 @@ std::vector<std::string> model_files(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->is_regular_file(ignored)) names.push_back(at->path().filename().string());
   }
-  return models_among(std::move(names));
+  names = models_among(std::move(names));
+  const auto is_no_model = [&](const std::string& name) { return !is_model_file((folder / name).string()); };
+  names.erase(std::remove_if(names.begin(), names.end(), is_no_model), names.end());
+  return names;
 }
 
 std::vector<server::KnownModel> models_of_hub() {

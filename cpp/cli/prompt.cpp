@@ -6,8 +6,10 @@
 #include <cstring>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "cli/options.h"
 #include "cli/terminal/output.h"
 
@@ -20,6 +22,19 @@ struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
+constexpr const char* remedy = "; save it as UTF-8";
+
+bool begins_with(const std::string& text, const char* start, std::size_t bytes) {
+  return text.compare(0, bytes, start, bytes) == 0;
+}
+
+void check_utf8(const std::string& text, const std::string& name) {
+  const std::string valid = valid_utf8(text);
+  if (valid == text) return;
+  const auto first = std::mismatch(text.begin(), text.end(), valid.begin(), valid.end()).first;
+  throw Error(name + ": not UTF-8 text at byte " + std::to_string(first - text.begin()) + remedy);
+}
+
 std::string read_all(std::FILE* file, const std::string& name) {
   std::string bytes;
   char chunk[1 << 16];
@@ -30,8 +45,11 @@ std::string read_all(std::FILE* file, const std::string& name) {
     if (bytes.size() > max_prompt_bytes) throw Error(name + ": longer than 64 MiB; no model takes such a prompt");
   } while (count == sizeof chunk);
   if (std::ferror(file) != 0) throw Error(name + ": cannot be read: " + std::generic_category().message(errno));
-  if (!bytes.empty() && bytes.back() == '\n') bytes.pop_back();
-  return bytes;
+  std::string text = text_of(std::move(bytes), name);
+  if (text.empty() || text.back() != '\n') return text;
+  text.pop_back();
+  if (!text.empty() && text.back() == '\r') text.pop_back();
+  return text;
 }
 
 // llama.cpp's escapes except \x; unknown ones are kept unchanged.
@@ -50,14 +68,17 @@ std::string unescape(const std::string& text) {
   return result;
 }
 
-void check_utf8(const std::string& text, const std::string& name) {
-  const std::string valid = valid_utf8(text);
-  if (valid == text) return;
-  const auto first = std::mismatch(text.begin(), text.end(), valid.begin(), valid.end()).first;
-  throw Error(name + ": not UTF-8 text at byte " + std::to_string(first - text.begin()) + "; convert it first");
-}
-
 }  // namespace
+
+std::string text_of(std::string bytes, const std::string& name) {
+  constexpr char mark[] = "\xEF\xBB\xBF", little[] = "\xFF\xFE", big[] = "\xFE\xFF";
+  if (begins_with(bytes, little, 2) || begins_with(bytes, big, 2)) throw Error(name + ": is UTF-16 text" + remedy);
+  if (begins_with(bytes, mark, 3)) bytes.erase(0, 3);
+  if (const std::size_t zero = bytes.find('\0'); zero != std::string::npos)
+    throw Error(name + ": has a NUL at byte " + std::to_string(zero) + ", as UTF-16 and binary files do" + remedy);
+  check_utf8(bytes, name);
+  return bytes;
+}
 
 std::string read_file(const std::string& path) {
   if (path == "-") return read_all(stdin, "standard input");
@@ -68,16 +89,14 @@ std::string read_file(const std::string& path) {
 
 std::string read_prompt(const PromptSource& source) {
   if (source.text && source.file) throw UsageError("give -p or -f, not both");
-  std::string name = "-p", prompt;
+  std::string prompt;
   if (source.text) {
     prompt = source.escapes ? unescape(*source.text) : *source.text;
+    check_utf8(prompt, "-p");
   } else {
     if (!source.file && input_is_terminal()) throw UsageError("no prompt: give -p TEXT or -f FILE, or pipe it in");
-    name = source.file.value_or("-");
-    prompt = read_file(name);
-    if (name == "-") name = "standard input";
+    prompt = read_file(source.file.value_or("-"));
   }
-  check_utf8(prompt, name);
   return prompt;
 }
 

@@ -56,7 +56,7 @@ void choose_companion(const GeneratorOptions& options, bool downloads, const std
     draft.parts = std::move(found->parts);
     return;
   }
-  const std::vector<HubName> names = companions_of(target.front());
+  const std::vector<HubName> names = companions_of(target);
   std::string reason = "no small model of this target's family is known (docs/models.md)";
   if (downloads && options.download) {
     for (const HubName& name : names) {

@@ -347,9 +347,40 @@ void check_rwkv_bytes(const GgufFile& file) {
   }
 }
 
+// How files beside a model say what they are, with what to do instead of loading them.
+struct OtherKind {
+  const char *key, *value, *kind, *remedy;
+};
+constexpr const char* give_model = "give the file of the model itself";
+constexpr const char* merge = "merge it into its model (llama.cpp's llama-export-lora), and give the result";
+constexpr OtherKind other_kinds[] = {
+    {"general.type", "adapter", "a LoRA adapter", merge},
+    {"adapter.type", nullptr, "a LoRA adapter", merge},
+    {"general.architecture", "controlvector", "a control vector", give_model},
+    {"general.type", "mmproj", "the projector of a model that reads pictures or sound", give_model},
+    {"general.architecture", "clip", "the projector of a model that reads pictures or sound", give_model},
+    {"general.type", "imatrix", "an importance matrix, for quantizing a model", give_model},
+    {"imatrix.chunk_count", nullptr, "an importance matrix, for quantizing a model", give_model},
+    {"general.type", "vocab", "a vocabulary without a model", give_model},
+};
+
+const OtherKind* other_kind(const GgufFile& file) {
+  for (const OtherKind& one : other_kinds) {
+    if (one.value == nullptr ? file.find(one.key) != nullptr : file.string(one.key) == one.value) return &one;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
+std::string kind_beside_a_model(const GgufFile& file) {
+  const OtherKind* kind = other_kind(file);
+  return kind == nullptr ? "" : kind->kind;
+}
+
 void check_model_metadata(const GgufFile& file) {
+  if (const OtherKind* kind = other_kind(file))
+    fail_file(file.path, std::string("is ") + kind->kind + ", not a model", kind->remedy);
   const std::string architecture = file.string("general.architecture").value_or(""), prefix = architecture + ".";
   check_ranges(file, prefix);
   check_needs(file, architecture);

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <system_error>
 
 #include "base/error.h"
+#include "gguf/gguf_file.h"
+#include "gguf/model_checks.h"
 #include "hub/cache.h"
 
 namespace specdec {
@@ -62,6 +63,14 @@ void remove_empty(fs::path folder, const fs::path& last) {
 
 }  // namespace
 
+bool is_model_file(const std::string& path) {
+  try {
+    return kind_beside_a_model(GgufFile::read(path)).empty();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::vector<CachedModel> cached_models() {
   std::vector<std::string> repositories;
   std::error_code error;
@@ -71,24 +80,19 @@ std::vector<CachedModel> cached_models() {
   std::sort(repositories.begin(), repositories.end());
   std::vector<CachedModel> all;
   for (const std::string& repository : repositories) add_models_of(repository, all);
+  const auto is_no_model = [](const CachedModel& one) { return !is_model_file(one.paths.front().string()); };
+  all.erase(std::remove_if(all.begin(), all.end(), is_no_model), all.end());
   return all;
 }
 
 std::vector<CachedModel> cached_models(const HubName& name) {
   std::vector<CachedModel> all;
   add_models_of(name.repository, all);
-  if (name.file.empty() && name.quant.empty()) return all;
-  std::vector<std::string> files;
-  for (const CachedModel& model : all) files.push_back(model.name.file);
-  if (files.empty()) return {};
-  std::string chosen;
-  try {
-    chosen = choose_model_files(name, files).front();
-  } catch (const ModelError&) {
-    return {};
-  }
-  all.erase(std::remove_if(all.begin(), all.end(), [&](const CachedModel& model) { return model.name.file != chosen; }),
-            all.end());
+  const auto is_other = [&](const CachedModel& model) {
+    if (!name.file.empty()) return !are_parts_of_one(model.name.file, name.file);
+    return !name.quant.empty() && !has_quant(model.name.file, name.quant);
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), is_other), all.end());
   return all;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -28,6 +29,20 @@ std::set<std::string> words_of(const std::string& name) {
   std::set<std::string> result;
   for (std::string word; words >> word;) result.insert(word);
   return result;
+}
+
+constexpr double largest_share = 0.6;  // of the target's weights: a larger model gains nothing
+
+// The number of weights that a model's name states, as in "Qwen3-0.6B-GGUF" or "SmolLM2-135M"; 0 if it states none.
+double weights_in_name(const std::string& name) {
+  for (const std::string& word : words_of(name.substr(name.rfind('/') + 1))) {
+    char unit = 0, more = 0;
+    double number = 0.0;
+    if (std::sscanf(word.c_str(), "%lf%c%c", &number, &unit, &more) != 2) continue;
+    if (unit == 'b') return 1e9 * number;
+    if (unit == 'm') return 1e6 * number;
+  }
+  return 0.0;
 }
 
 std::vector<HubName> find(const std::string& name) {
@@ -69,15 +84,25 @@ std::string vocabulary_problem(const GgufFile& draft, const GgufFile& target) {
 }  // namespace
 
 std::vector<HubName> companions_of(const std::string& target_path) {
-  return companions_of(GgufFile::read(target_path));
+  return companions_of(GgufFile::read_parts(target_path));
 }
 
-std::vector<HubName> companions_of(const GgufFile& target) {
-  if (const std::optional<std::string> name = target.string("general.name")) {
-    std::vector<HubName> companions = find(*name);
-    if (!companions.empty()) return companions;
+std::vector<HubName> companions_of(const std::vector<GgufFile>& target) {
+  const std::string name = target.front().string("general.name").value_or(""),
+                    file = std::filesystem::path(target.front().path).stem().string();
+  std::vector<HubName> companions = find(name);
+  if (companions.empty()) companions = find(file);
+  double weights = std::max(weights_in_name(name), weights_in_name(file));
+  double found = 0.0;
+  for (const GgufFile& part : target) {
+    for (const GgufTensor& tensor : part.tensors) found += static_cast<double>(tensor.elements());
   }
-  return find(std::filesystem::path(target.path).stem().string());
+  weights = std::max(weights, found);
+  const auto is_too_large = [&](const HubName& one) {
+    return one.file.empty() && weights_in_name(one.repository) > largest_share * weights;
+  };
+  companions.erase(std::remove_if(companions.begin(), companions.end(), is_too_large), companions.end());
+  return companions;
 }
 
 CompanionFit companion_fit(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target) {

@@ -12,9 +12,9 @@ namespace specdec {
 
 class GgufFile;
 
-// The companions for the model name in the target's file (companions.txt), best first; none if the family is unknown.
-// Throws ModelError for an unreadable file.
-std::vector<HubName> companions_of(const GgufFile& target);
+// The companions for the model name in the target's file (companions.txt), best first; none if the family is unknown,
+// or if the target is itself the family's small model. Throws ModelError for an unreadable file.
+std::vector<HubName> companions_of(const std::vector<GgufFile>& target);  // all parts
 std::vector<HubName> companions_of(const std::string& target_path);
 
 // Whether a draft model or drafting head fits a target, and what it would gain (hub/draft_gain.h).

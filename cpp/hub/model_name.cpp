@@ -72,8 +72,14 @@ Part part_of(const std::string& path) {
   return {part.prefix.substr(0, part.prefix.size() - length), index, count};
 }
 
-// The quant must be followed by . or -, as in "qwen-Q4_K_M.gguf", "qwen-Q4_K_M-00001-of-00002.gguf" and
-// "Q4_K_M/qwen-...".
+std::string list_of(const std::vector<std::string>& paths) {
+  std::string text;
+  for (const std::string& path : paths) text += (text.empty() ? "" : ", ") + path;
+  return text;
+}
+
+}  // namespace
+
 bool has_quant(const std::string& path, const std::string& quant) {
   const std::string text = upper(path), wanted = upper(quant);
   for (std::size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) {
@@ -84,13 +90,10 @@ bool has_quant(const std::string& path, const std::string& quant) {
   return false;
 }
 
-std::string list_of(const std::vector<std::string>& paths) {
-  std::string text;
-  for (const std::string& path : paths) text += (text.empty() ? "" : ", ") + path;
-  return text;
+bool are_parts_of_one(const std::string& path, const std::string& other) {
+  const Part one = part_of(path), two = part_of(other);
+  return ends_with(other, extension) && one.prefix == two.prefix && one.count == two.count;
 }
-
-}  // namespace
 
 bool is_hub_name(const std::string& text) { return text.compare(0, 3, scheme) == 0; }
 

@@ -24,6 +24,11 @@ HubName parse_hub_name(const std::string& text);
 std::vector<std::string> models_among(std::vector<std::string> paths);
 std::vector<std::string> models_and_heads_among(std::vector<std::string> paths);
 
+// Whether a path has the quant in its name, ignoring case, followed by . or -, as in "qwen-Q4_K_M.gguf",
+// "qwen-Q4_K_M-00001-of-00002.gguf" and "Q4_K_M/qwen-...".
+bool has_quant(const std::string& path, const std::string& quant);
+bool are_parts_of_one(const std::string& path, const std::string& other);  // or the same
+
 // The model's files among a repository's paths, all parts of a split model in order. The rule is that of llama.cpp's
 // -hf: the first file in alphabetical order with the quant in its name, ignoring case; if no quant is chosen, Q4_K_M,
 // else Q8_0, else the first file. Projectors, importance matrices and heads are not models. Throws ModelError that

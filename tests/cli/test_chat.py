@@ -194,6 +194,12 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
         line("top_k", 3),
         line("max_tokens", 4),
     ]
+    assert said("/set parameter temperature 0.5", "/set parameter num_predict 3", "/set parameter stop x") == [
+        line("temperature", 0.5),
+        line("max_tokens", 3),
+        line("stop", "x"),
+    ]
+    assert any(shown.startswith("temperature ") for shown in said("/set parameter"))
     assert said("/set temperatur 1") == ["there is no option temperatur; did you mean temperature?"]
     assert said("/set color on", "/set color", "/set color blue") == [
         line("color", "on"),
@@ -240,8 +246,13 @@ def test_system_prompts(specdec: pathlib.Path, model: pathlib.Path) -> None:
 
     assert say("hello", "/system", "more") == (say("hello", "more")[0], ["be brief"])
     without, notes = say("/system none", "/system", "hello")
-    assert notes == ["(a new conversation without a system prompt)", "(there is no system prompt)"]
+    assert notes == ["(no system prompt from now on)", "(there is no system prompt)"]
     assert without == run(specdec, "chat", *options[:-2], stdin="hello").stdout
+    # A new one is that of the whole conversation, as if it had been there from the start.
+    changed, notes = say("hello", "/system be long", "/regen", "more")
+    kept = run(specdec, "chat", *options[:-1], "be long", stdin="hello\nmore").stdout
+    assert changed == say("hello")[0] + kept
+    assert notes == ["(this is the system prompt from now on; /clear starts a new conversation)"]
 
 
 def test_a_file_is_not_overwritten_by_chance(
@@ -254,7 +265,8 @@ def test_a_file_is_not_overwritten_by_chance(
         result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines))
         return result.stderr.splitlines()
 
-    assert said("hello", f"/save {path}") == [f"{path} exists; /save -f {path} overwrites it"]
+    refused = f"{path}: exists already; name another file, or /save -f {path} replaces it"
+    assert said("hello", f"/save {path}") == [refused]
     assert path.read_text() == "import os\n"
     assert said("hello", f"/save -f {path}", "more", f"/save {path}") == [f"(saved to {path})"] * 2
     assert len(json.loads(path.read_text())) == 4
@@ -304,11 +316,13 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
         ("/stats", "there is no answer yet"),
         ("/save", "/save needs the name of a file"),
         ("/save -f", "/save needs the name of a file"),
-        ("/save no/such.json", "no/such.json: cannot be written: "),
+        ("/save no/such.json", "no/such.json: there is no folder "),
         ("/load no/such.json", "no/such.json"),
         ("/set temperature hot", "temperature"),
         ("/set temperature -1", "temperature"),
         ("/set nonsense 1", "/set NAME VALUE, with one of these names:"),
+        ("/set n_ctx 512", "n_ctx is set when a chat starts: specdec chat -c N"),
+        ("/set parameter num_ctx 512", "n_ctx is set when a chat starts: specdec chat -c N"),
         ("/foo", "unknown command /foo; /help lists the commands"),
     ],
 )

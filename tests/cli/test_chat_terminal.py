@@ -257,7 +257,7 @@ def test_a_draft_that_does_not_pay_is_said_once(
         assert "drafting off except for trials" in chat.terminal.text
 
 
-@pytest.mark.parametrize("command", ["/clear", "/system brief", "/load {}"])
+@pytest.mark.parametrize("command", ["/clear", "/load {}"])
 def test_every_conversation_warns_of_a_full_context(
     specdec: pathlib.Path, tmp_path: pathlib.Path, command: str
 ) -> None:

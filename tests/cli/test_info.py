@@ -16,11 +16,11 @@ from tests.models.tiny_models import Vocabulary, deepened, make
 from specdec_native import mxfp6
 
 
-def info(specdec: pathlib.Path, *arguments: object) -> str:
+def info(specdec: pathlib.Path, *arguments: object, code: int = 0) -> str:
     result = subprocess.run(
-        [specdec, "info", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=True
+        [specdec, "info", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert result.stderr == ""
+    assert result.stderr == "" and result.returncode == code
     return result.stdout
 
 
@@ -233,13 +233,51 @@ def test_a_pair_that_does_not_pay(specdec: pathlib.Path, tmp_path: pathlib.Path)
 def test_a_pair_of_two_vocabularies(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     target = make("llama", seed=1).write(tmp_path / "target.gguf")
     draft = make("llama", seed=1, vocabulary=Vocabulary(merges=["a b"])).write(tmp_path / "draft.gguf")
-    text = info(specdec, target, draft)
+    text = info(specdec, target, draft, code=1)
     assert re.match(r"These do not fit: it has another vocabulary \(from token \d+ on\)\n", text)
     assert "gain" not in text and "memory " in text
-    assert not json.loads(info(specdec, target, draft, "--json"))["fits"]
+    assert not json.loads(info(specdec, target, draft, "--json", code=1))["fits"]
 
 
 def test_a_drafting_head(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
     head = target_path.with_name("stdlib-head-f16.gguf")
     assert info(specdec, target_path, head).startswith("These fit: specdec chat -m ")
-    assert info(specdec, target_path.with_name("stdlib-draft-f16.gguf"), head).startswith("These do not fit: ")
+    draft = target_path.with_name("stdlib-draft-f16.gguf")
+    assert info(specdec, draft, head, code=1).startswith("These do not fit: ")
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [
+        ({"general.type": "adapter", "adapter.type": "lora"}, "a LoRA adapter"),
+        ({"general.type": "mmproj", "general.architecture": "clip"}, "the projector of a model that reads pictures"),
+        ({"general.type": "imatrix"}, "an importance matrix, for quantizing a model"),
+    ],
+)
+def test_files_that_belong_to_a_model(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, target_path: pathlib.Path, keys: dict[str, str], kind: str
+) -> None:
+    """They are named for what they are, and are not listed as models."""
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, keys.get("general.architecture", "llama"))
+    for key, value in keys.items():
+        if key != "general.architecture":
+            writer.add_string(key, value)
+    writer.add_tensor("a.weight", np.zeros((4, 4), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    def fail(command: str, *options: object) -> str:
+        line = [str(specdec), command, *map(str, options)]
+        result = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == 1
+        return result.stderr
+
+    for draft in ([], ["-md", "none"]):
+        assert f"{path}: is {kind}" in fail("generate", "-m", path, *draft, "-p", "x")
+    assert f"{path}: is {kind}" in fail("generate", "-m", target_path, "-md", path, "-p", "x")
+    assert "there is no model (NAME.gguf) in it" in fail("serve", "--models-dir", tmp_path, "--port", 0)
+    shown = subprocess.run([specdec, "info", path], capture_output=True, text=True, timeout=60, check=True)
+    assert f"is {kind}" in shown.stderr

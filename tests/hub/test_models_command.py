@@ -77,6 +77,14 @@ def test_split_models_go_as_a_whole(binary: Client, hub: FakeHub, tiny: bytes) -
     assert entry["bytes"] == 2 * len(tiny) + 3
     models(binary, "rm", "some/split")
     assert files(binary.cache / "models--some--split") == []
+    # Every name that the help shows, also of one among several.
+    hub.add("some/split", {**parts, "m-q8_0.gguf": tiny})
+    for name in ("some/split:Q4_K_M", "hf:some/split:q4_k_m", "some/split/m-q4_k_m-00001-of-00002.gguf"):
+        models(binary, "pull", "some/split:Q4_K_M")
+        models(binary, "pull", "some/split:Q8_0")
+        assert models(binary, "rm", name).stderr.startswith("removed some/split/m-q4_k_m-00001-of-00002.gguf, ")
+        (entry,) = json.loads(models(binary, "list", "--json").stdout)
+        assert entry["name"] == "hf:some/split/m-q8_0.gguf"
 
 
 def test_names(binary: Client, specdec: pathlib.Path) -> None:

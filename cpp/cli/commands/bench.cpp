@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/isa.h"
 #include "cli/commands/bench_report.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
@@ -23,8 +24,10 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "cli/version.h"
 #include "engine/generator.h"
 #include "engine/memory.h"
+#include "platform/cores.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -60,7 +63,7 @@ struct Arguments {
   ComparisonOptions comparison;
   Request request;
   std::vector<std::string> texts, files;
-  bool escapes = false, json = false;
+  bool escapes = false, json = false, force = false;
   int rounds = 5;
   std::string plot;
 };
@@ -99,7 +102,8 @@ CommandLine command_line(Arguments& arguments) {
       {"Output",
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
         text({"--plot"}, "FILE", arguments.plot,
-             "also draw the speeds as a PNG; needs pip install \"specdec_native[plot]\"")}},
+             "also draw the speeds as a PNG; needs pip install \"specdec_native[plot]\""),
+        flag({"--force"}, arguments.force, "replace an existing --plot")}},
   };
   line.basics = {"-p", "-f",     "-n",      "-m",     "-md",      "-hf",    "-hfd",  "-k",
                  "-t", "--temp", "--mxfp6", "--also", "--repeat", "--json", "--plot"};
@@ -148,6 +152,9 @@ class Bench {
     result_.temperature = arguments_.request.sampling.temperature;
     result_.seed = *arguments_.request.seed;
     result_.n_threads = threads_->size();
+    result_.processor = processor_name();
+    result_.isa = default_isa().isa->name;
+    result_.program = std::string("specdec ") + version + ", " + build;
     result_.interleaved = comparison_.loads.size() == 1;
     return std::move(result_);
   }
@@ -289,7 +296,7 @@ int run_bench(int argc, const char* const* argv) {
   }
   fix_seed(arguments.request);
   resolve_models(arguments.comparison.generator);
-  if (!arguments.plot.empty()) check_plot(arguments.plot);
+  if (!arguments.plot.empty()) check_plot(arguments.plot, arguments.force);
 
   catch_termination();
   ProgressLine progress;
@@ -297,7 +304,7 @@ int run_bench(int argc, const char* const* argv) {
   progress.clear();
   const std::string json = bench_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   write(arguments.json ? json : bench_text(result));
-  if (!arguments.plot.empty()) draw_plot(arguments.plot, json);
+  if (!arguments.plot.empty()) draw_plot(arguments.plot, arguments.force, json);
   return 0;
 }
 

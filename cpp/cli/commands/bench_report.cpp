@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "cli/statistics.h"
 #include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
 #include "sampling/speedup.h"
 
 namespace specdec::cli {
@@ -110,6 +113,17 @@ std::string heading(const BenchResult& result) {
          "; median of the rounds, reading prompts not timed\n\n";
 }
 
+std::string file_name(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
+
+// What a figure depends on that is not an option.
+std::string conditions(const BenchResult& result) {
+  std::string text;
+  for (const BenchResult::File& file : result.files)
+    text += labelled("model", file_name(file.path) + ", " + size_text(file.bytes));
+  return text + labelled("draft", file_name(result.draft)) +
+         labelled("machine", result.processor + ", kernels " + result.isa) + labelled("program", result.program) + "\n";
+}
+
 std::string speed_table(const BenchResult& result) {
   const std::size_t width = name_width(result);
   std::string text = pad("mode", width) + " tokens/s       low - high  speedup  accepted  tokens/call\n";
@@ -187,6 +201,12 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
   return text;
 }
 
+// Whether a round of one mode was as fast as one of the other: then a difference of the medians may be luck.
+bool overlap(const BenchResult::Mode& a, const BenchResult::Mode& b) {
+  const Speed first = speed(a), second = speed(b);
+  return first.low <= second.high && second.low <= first.high;
+}
+
 // The conclusion for the user: whether to draft, and with which file.
 std::string verdict(const BenchResult& result) {
   constexpr double noticeable = 1.03;  // smaller differences occur between rounds
@@ -196,11 +216,12 @@ std::string verdict(const BenchResult& result) {
   const BenchResult::Mode& fastest = *std::max_element(result.modes.begin(), result.modes.end(), slower);
   const BenchResult::Mode& first = result.modes.front();
   const double drafted = speed(result.modes[1]).median / speed(first).median;
-  std::string text = drafted >= noticeable
-                         ? "Use this draft: " + format("%.2f times", drafted) + " the speed without it"
-                     : drafted > 1.0 / noticeable
-                         ? "This draft makes no difference: " + format("%.2f times", drafted) + " the speed without it"
-                         : "Do without this draft: " + format("%.2f times", drafted) + " the speed without it";
+  const std::string times = format("%.2f times", drafted) + " the speed without it";
+  const bool is_close = drafted < noticeable && drafted > 1.0 / noticeable;
+  std::string text = is_close                          ? "This draft makes no difference: " + times
+                     : overlap(first, result.modes[1]) ? "No clear gain or loss: " + times + ", but the rounds overlap"
+                     : drafted > 1.0                   ? "Use this draft: " + times
+                                                       : "Do without this draft: " + times;
   if (result.files.size() > 1) {
     text += "\nFastest: " + fastest.name + format(", %.2f times ", speed(fastest).median / speed(first).median) +
             first.name;
@@ -250,8 +271,8 @@ Json mode_json(const BenchResult& result, std::size_t at) {
 }  // namespace
 
 std::string bench_text(const BenchResult& result) {
-  std::string text =
-      verdict(result) + "\n\n" + heading(result) + speed_table(result) + sizes(result) + pass_table(result);
+  std::string text = verdict(result) + "\n\n" + conditions(result) + heading(result) + speed_table(result) +
+                     sizes(result) + pass_table(result);
   for (std::size_t at = 0; at < result.modes.size(); ++at) {
     if (result.modes[at].speculation) text += prediction_text(result, at);
   }
@@ -263,6 +284,9 @@ std::string bench_text(const BenchResult& result) {
 
 nlohmann::ordered_json bench_json(const BenchResult& result) {
   Json json = {{"verdict", verdict(result)},
+               {"processor", result.processor},
+               {"isa", result.isa},
+               {"program", result.program},
                {"prompts", result.num_prompts},
                {"max_tokens", result.max_tokens},
                {"rounds", result.modes.front().rounds.size()},

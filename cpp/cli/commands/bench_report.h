@@ -24,7 +24,8 @@ struct BenchResult {
     std::vector<Stats> rounds;  // each summed over the prompts
   };
 
-  std::string draft;  // path, "suffix" or "ngram"
+  std::string draft;                    // path, "suffix" or "ngram"
+  std::string processor, isa, program;  // program: version and build
   std::vector<File> files;
   std::vector<Mode> modes;  // not empty; a mode with speculation follows that of the same file without it
   std::size_t num_prompts = 0;

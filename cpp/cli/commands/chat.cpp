@@ -31,8 +31,8 @@
 #include "cli/terminal/screen.h"
 #include "cli/terminal/word_wrap.h"
 #include "engine/generator.h"
-#include "platform/file.h"
 #include "platform/interrupt.h"
+#include "platform/output_file.h"
 
 namespace specdec::cli {
 namespace {
@@ -106,7 +106,9 @@ std::string printable_lines(const std::string& text) {
   return result;
 }
 
-std::string file_name(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
+std::string short_name_of(const std::string& path) {
+  return printable(std::filesystem::path(path).filename().string());
+}
 
 constexpr const char* demonstration =
     "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a "
@@ -117,7 +119,7 @@ constexpr const char* help_hint =
 class Chat {
  public:
   Chat(const Arguments& arguments, ChatInput& input, bool is_demonstration)
-      : settings_(request_of(Arguments()), request_of(arguments), use_color(arguments.color)),
+      : settings_(request_of(Arguments()), request_of(arguments), arguments.generator, use_color(arguments.color)),
         input_(input),
         is_typed_(input.is_typed()),
         is_demonstration_(is_demonstration),
@@ -133,28 +135,19 @@ class Chat {
     }
   }
 
-  void run(const std::string& first) {
-    if (!first.empty()) ask(first);
-    while (!has_ended()) {
-      const std::optional<std::string> line = input_.next();
-      if (!line) return;
-      if (!input_.has_commands()) {
-        ask(*line);
-        continue;
-      }
-      const std::size_t space = line->find_first_of(" \n"), rest = line->find_first_not_of(" \n", space);
-      const std::string word = line->substr(0, space), argument = rest == std::string::npos ? "" : line->substr(rest);
-      if (*line == "exit" || word == "/quit" || word == "/exit") return;
-      const auto command =
-          std::find_if(std::begin(commands), std::end(commands), [&](const Command& c) { return word == c.name; });
-      if (command != std::end(commands)) {
-        (this->*command->run)(argument);
-      } else if (word.compare(0, 1, "/") == 0 && (space == std::string::npos || !meant(word).empty())) {
-        tell("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)));
-      } else if (!line->empty()) {
-        ask(*line);
-      }
+  // Returns false if a message or command from a script has failed.
+  bool run(const std::string& first) {
+    if (!first.empty()) attempt([&] { ask(first); });
+    for (bool goes_on = true; goes_on && !has_ended();) {
+      attempt([&] {
+        const std::optional<std::string> line = input_.next();
+        goes_on = line && !(input_.has_commands() && leaves(*line));
+        if (!goes_on) return;
+        if (input_.has_commands()) obey(*line);
+        else ask(*line);
+      });
     }
+    return is_typed_ || !has_failed_;
   }
 
  private:
@@ -165,6 +158,41 @@ class Chat {
     void (Chat::*run)(const std::string& argument);
   };
   static const Command commands[12];
+
+  // A message or a command that fails does not end a chat whose input goes on.
+  template <class Action>
+  void attempt(Action action) {
+    try {
+      action();
+    } catch (const Cancelled&) {
+      if (!is_typed_) throw;
+      clear_interrupt();
+    } catch (const Error& error) {
+      if (!input_.has_commands()) throw;
+      has_failed_ = true;
+      tell(printable(error.what()));
+    }
+  }
+
+  static std::string first_word(const std::string& line) { return line.substr(0, line.find_first_of(" \n")); }
+  static bool leaves(const std::string& line) {
+    const std::string word = first_word(line);
+    return line == "exit" || word == "/quit" || word == "/exit";
+  }
+
+  void obey(const std::string& line) {
+    const std::string word = first_word(line);
+    const std::size_t rest = line.find_first_not_of(" \n", word.size());
+    const auto command =
+        std::find_if(std::begin(commands), std::end(commands), [&](const Command& c) { return word == c.name; });
+    if (command != std::end(commands)) {
+      (this->*command->run)(rest == std::string::npos ? "" : line.substr(rest));
+    } else if (word.compare(0, 1, "/") == 0 && (word.size() == line.size() || !meant(word).empty())) {
+      tell("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)));
+    } else if (!line.empty()) {
+      ask(line);
+    }
+  }
 
   static std::vector<ChatWord> words() {
     std::vector<ChatWord> all = {{"/quit", ""}, {"/exit", ""}};
@@ -199,8 +227,8 @@ class Chat {
     const int context = generator_.n_ctx(), trained = generator_.trained_context();
     std::string size = counted(context, "token");
     if (context < trained) size += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
-    return labelled("model", file_name(arguments.generator.target)) +
-           labelled("draft", draft.empty() ? "none" : file_name(draft)) + labelled("template", of_template) +
+    return labelled("model", short_name_of(arguments.generator.target)) +
+           labelled("draft", draft.empty() ? "none" : short_name_of(draft)) + labelled("template", of_template) +
            labelled("context", size);
   }
 
@@ -213,7 +241,12 @@ class Chat {
     std::string question = read_;
     add_paragraph(question, typed);
     conversation_.ask(question);
-    if (respond()) return read_.clear();
+    try {
+      if (respond()) return read_.clear();
+    } catch (...) {
+      conversation_.forget_turn();
+      throw;
+    }
     conversation_.forget_turn();
     if (has_stopped_) input_.put_back(typed);
   }
@@ -252,6 +285,9 @@ class Chat {
     } catch (const std::invalid_argument& error) {  // in a value from /set, perhaps a grammar
       tell(printable(error.what()) + "; /set changes it");
       return false;
+    } catch (const Error&) {
+      if (!answer.text.empty()) write("\n");
+      throw;
     }
     answer.is_complete = reason == FinishReason::stop;
     if (has_stopped_ && answer.is_empty()) {
@@ -260,7 +296,7 @@ class Chat {
       return false;
     }
     conversation_.add_to_answer(answer);
-    statistics_ = last_->stats();
+    report_ = {last_->stats(), last_->drafting()};
     if (has_stopped_ || answer.text.empty() || answer.text.back() != '\n') write("\n");
     if (reason == FinishReason::context) tell("(the context is full (-c); /clear starts a new conversation)");
     if (!is_typed_) return true;
@@ -295,7 +331,7 @@ class Chat {
   }
 
   std::string summary() {
-    const Stats stats = last_->stats();
+    const Stats& stats = report_->stats;
     std::string text = counted(stats.tokens, "token") + format(", %.1f tokens/s", stats.tokens_per_second());
     if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
     if (has_draft(generator_.draft()) && stats.drafted == 0) text += ", without drafts (/stats says why)";
@@ -306,7 +342,7 @@ class Chat {
 
   // Explains the colours once, when the first coloured text appears.
   void explain_colors() {
-    if (!settings_.color || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
+    if (!settings_.color || report_->stats.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
     WordWrap wrap;
     const auto part = [&](const char* text, Style style) {
       note(wrap.add(text, style, true, terminal_size().columns));
@@ -320,7 +356,7 @@ class Chat {
 
   // Tells once whether drafts are used, when this is measured.
   void tell_of_drafts() {
-    const std::string drafting = last_->drafting();
+    const std::string& drafting = report_->drafting;
     if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 ||
         std::exchange(has_told_of_drafts_, true))
       return;
@@ -348,6 +384,7 @@ class Chat {
   }
   void clear(const std::string&) {
     conversation_.clear();
+    report_.reset();
     read_.clear();
     has_warned_ = false;
     tell("(a new conversation)");
@@ -357,14 +394,20 @@ class Chat {
     if (text.empty()) return note(present.empty() ? "(there is no system prompt)\n" : printable_lines(present) + "\n");
     const bool removes = text == none;
     conversation_.set_system(removes ? "" : text);
-    has_warned_ = false;
-    tell(removes ? "(a new conversation without a system prompt)" : "(a new conversation with this system prompt)");
+    tell(std::string(removes ? "(no system prompt from now on" : "(this is the system prompt from now on") +
+         (conversation_.is_empty() ? ")" : "; /clear starts a new conversation)"));
   }
   void again(const std::string&) {
     if (!conversation_.has_answer()) return tell(no_answer);
     const ChatConversation::Answer answer = conversation_.answer();
     conversation_.set_answer({});
-    if (!respond()) conversation_.set_answer(answer);
+    try {
+      if (respond()) return;
+    } catch (...) {
+      conversation_.set_answer(answer);
+      throw;
+    }
+    conversation_.set_answer(answer);
   }
   void more(const std::string&) {
     if (!conversation_.has_answer()) tell(no_answer);
@@ -372,11 +415,14 @@ class Chat {
     else respond();
   }
   void undo(const std::string&) {
+    report_.reset();
     tell(conversation_.forget_turn() ? "(the last question and its answer are forgotten)" : "there is nothing to undo");
   }
   void statistics(const std::string&) {
     if (!conversation_.has_answer()) return tell(no_answer);
-    note(statistics_text(statistics_, last_->drafting(), generator_.draft_window(),
+    if (!report_)
+      return tell("there are no statistics of the last answer, which was not written now; /regen writes it");
+    note(statistics_text(report_->stats, report_->drafting, generator_.draft_window(),
                          generator_.plain_seconds_per_token()));
   }
   void save(const std::string& given) {
@@ -384,20 +430,15 @@ class Chat {
     const std::string path =
         with_home(overwrites ? given.substr(std::min(given.size(), given.find_first_not_of(' ', 2))) : given);
     if (path.empty()) return tell("/save needs the name of a file");
-    std::error_code ignored;
-    if (!overwrites && path != file_ && std::filesystem::exists(path, ignored)) {
-      return tell(printable(path) + " exists; /save -f " + printable(path) + " overwrites it");
-    }
     try {
-      const std::string text = conversation_.to_json(), part = path + ".part";
-      File file = File::create(part);
-      file.write(0, text.data(), text.size());
-      file.close();
-      replace_file(part, path);
+      const std::string text = conversation_.to_json();
+      OutputFile output(path, overwrites || path == file_, "/save -f " + printable(path) + " replaces it");
+      output.file().write(0, text.data(), text.size());
+      output.publish();
       file_ = path;
       tell("(saved to " + printable(path) + ")");
     } catch (const Error& error) {
-      tell(printable(path) + ": cannot be written: " + error.what());
+      tell(printable(error.what()));
     }
   }
   void load(const std::string& given) {
@@ -407,13 +448,14 @@ class Chat {
       PromptSource source;
       source.file = path;
       conversation_.from_json(read_prompt(source));
+      report_.reset();
       file_ = path;
       has_warned_ = false;
       tell("(loaded " + printable(path) + ")");
     } catch (const Error& error) {
-      tell(error.what());
+      tell(printable(error.what()));
     } catch (const std::invalid_argument& error) {
-      tell(printable(path) + ": " + error.what());
+      tell(printable(path) + ": " + printable(error.what()));
     }
   }
   void set(const std::string& text) { note(settings_.set(text)); }
@@ -428,17 +470,26 @@ class Chat {
       tell("(read " + printable(path) + ", " + counted(generator_.tokenize(text, false).size(), "token") +
            "; it goes before your next message)");
     } catch (const Error& error) {
-      tell(error.what());
+      tell(printable(error.what()));
     }
   }
   void show(const std::string&) {
-    std::string text = models_ + "used     " + counted(conversation_.num_tokens(), "token") + " in " +
-                       counted(conversation_.num_turns(), "turn") + "\n";
+    std::string text = models_ + labelled("used", used());
     if (!conversation_.system().empty()) text += "system   " + printable_lines(conversation_.system()) + "\n";
     if (!read_.empty())
       text += "read     " + counted(generator_.tokenize(read_, false).size(), "token") + " before your next message\n";
     const std::string changed = settings_.changed();
     note(text + (changed.empty() ? "" : "options that differ from the defaults:\n" + changed));
+  }
+
+  // "120 tokens in 2 turns": what the context holds of the conversation.
+  std::string used() const {
+    const ChatConversation::Use use = conversation_.use();
+    const std::size_t left_out = conversation_.num_turns() - use.turns;
+    if (left_out == 0) return counted(use.tokens, "token") + " in " + counted(use.turns, "turn");
+    if (use.turns == 0) return "0 tokens: the last of " + counted(left_out, "turn") + " is longer than the context";
+    return counted(use.tokens, "token") + " in the last " + counted(use.turns, "turn") +
+           " (earlier: " + std::to_string(left_out) + ", left out)";
   }
 
   static constexpr const char* none = "none";
@@ -450,9 +501,14 @@ class Chat {
   bool has_stopped_ = false;  // Ctrl-C stopped the last answer
   bool has_warned_ = false;   // that this conversation has filled the context
   bool has_told_of_drafts_ = false, has_explained_colors_ = false;
-  Stats statistics_;           // of the last answer
-  std::string models_, read_;  // the models that run; files to put before the next message
-  std::string file_;           // of the last /save or /load
+  bool has_failed_ = false;  // a message or a command
+  struct Report {
+    Stats stats;
+    std::string drafting;
+  };
+  std::optional<Report> report_;  // of the last answer, if it was written in this run
+  std::string models_, read_;     // the models that run; files to put before the next message
+  std::string file_;              // of the last /save or /load
   Generator generator_;
   std::shared_ptr<RequestHandle> last_;  // the running or last answer; null: none yet
   ChatConversation conversation_;
@@ -461,14 +517,15 @@ class Chat {
 const Chat::Command Chat::commands[] = {
     {"/help", "", "this list", &Chat::help},
     {"/clear", "", "a new conversation", &Chat::clear},
-    {"/system", "TEXT", "a new conversation with this system prompt (none: without); no text: show it", &Chat::system},
+    {"/system", "TEXT", "set the system prompt, also of this conversation (none: remove it); no text: show it",
+     &Chat::system},
     {"/regen", "", "answer the last question again", &Chat::again},
     {"/more", "", "go on with an answer that was cut", &Chat::more},
     {"/undo", "", "forget the last question and its answer", &Chat::undo},
     {"/stats", "", "statistics of the last answer", &Chat::statistics},
     {"/read", "FILE", "put a text file before the next message", &Chat::read},
     {"/show", "", "models, context, system prompt, changed options", &Chat::show},
-    {"/save", "FILE", "write the conversation as JSON; -f FILE overwrites a file", &Chat::save},
+    {"/save", "FILE", "write the conversation as JSON; -f FILE replaces a file", &Chat::save},
     {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
     {"/set", "NAME VALUE", "change an option (temp, ...; none resets it) or color; no name: show all", &Chat::set},
 };
@@ -505,8 +562,7 @@ int run_chat(int argc, const char* const* argv) {
   };
   Chat chat(arguments, input, is_demonstration);  // loads the models; Ctrl-C meanwhile ends the program
   catch_interrupts();
-  chat.run(first);
-  return 0;
+  return chat.run(first) ? 0 : 1;
 }
 
 }  // namespace specdec::cli

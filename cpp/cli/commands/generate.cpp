@@ -86,7 +86,7 @@ CommandLine command_line(GenerateOptions& options) {
              "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, "
              "stats or error. With top_logprobs also tokens, as --json has them. Results are in FILE.part until all "
              "are done; the same command resumes an interrupted run"),
-        flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
+        flag({"--force"}, options.many.force, "replace an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
              "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one "

@@ -30,6 +30,7 @@
 #include "engine/request_options.h"
 #include "gguf/fingerprint.h"
 #include "platform/interrupt.h"
+#include "platform/output_file.h"
 #include "sampling/derived_seed.h"
 
 namespace specdec::cli {
@@ -68,7 +69,7 @@ void check_paths(ManyOptions& files) {
   std::error_code ignored;
   const bool is_link = fs::is_symlink(files.output, ignored);
   if (is_link && fs::exists(files.output, ignored)) files.output = fs::canonical(files.output).string();
-  for (const char* suffix : {"", ".part", ".sorted"}) {
+  for (const char* suffix : {"", ".part"}) {
     const std::string path = files.output + suffix;
     if (fs::equivalent(files.prompts, path, ignored)) {
       throw UsageError("--output " + files.output + " would overwrite the prompts; give another one");
@@ -77,9 +78,7 @@ void check_paths(ManyOptions& files) {
       throw Error(path + " is not a regular file; give another --output");
     }
   }
-  if (fs::exists(files.output, ignored) && !files.force) {
-    throw Error(files.output + " exists; give another --output, or --force to overwrite it");
-  }
+  check_output(files.output, files.force, "use --force to replace it");
 }
 
 // Identifies a model by its content, not its path.

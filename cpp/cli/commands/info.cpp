@@ -41,7 +41,9 @@ CommandLine command_line(InfoOptions& options) {
       "Shows the metadata and tensors of a GGUF file. Reads only the header (except with --check) and works on any "
       "GGUF file, including models that llama.cpp cannot run. For a model split into several files, give any one of "
       "them.\n"
-      "With a second file: whether it can draft for the first one, what it would gain, and the memory that both need.";
+      "With a second file: whether it can draft for the first one (the exit status is 1 if not), what it would gain, "
+      "and "
+      "the memory that both need.";
   line.num_positionals = 2;
   line.positional_hint = "; give one file, or a target and its draft (of a model in several files, any one)";
   line.groups = {
@@ -93,7 +95,7 @@ int run_info(int argc, const char* const* argv) {
       throw UsageError("--metadata, --tensors and --check are for one file");
     const PairInfo pair = pair_info(local_model((*positionals)[0]), local_model((*positionals)[1]), options.context);
     write(options.json ? pair_json(pair) : pair_text(pair));
-    return 0;
+    return fits(pair) ? 0 : 1;
   }
   const Parts parts = read(local_model((*positionals)[0]));
   const std::size_t checked = options.check ? check_scales(parts) : 0;

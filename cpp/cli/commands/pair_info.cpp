@@ -91,6 +91,8 @@ PairInfo pair_info(const std::string& target_path, const std::string& draft_path
   return pair;
 }
 
+bool fits(const PairInfo& pair) { return problem(pair).empty(); }
+
 std::string pair_text(const PairInfo& pair) {
   std::string text = verdict(pair) + "\n\n" + row("target", pair.target_name) + row("draft", pair.draft_name);
   const bool same_size = pair.target_tokens == pair.draft_tokens;

@@ -29,6 +29,7 @@ struct PairInfo {
 
 // context: tokens; 0: a Generator's default. Throws ModelError.
 PairInfo pair_info(const std::string& target, const std::string& draft, int context);
+bool fits(const PairInfo& pair);
 std::string pair_text(const PairInfo& pair);
 std::string pair_json(const PairInfo& pair);
 

@@ -65,7 +65,7 @@ struct ServeOptions {
   std::string slot_folder;
   int ping_seconds = 30;
   bool continues_answers = true;
-  std::string log_format = "text";
+  std::string log_format = "text", log_file;  // empty: standard error
   bool has_no_log = false;
   bool has_no_page = false, has_strict_fields = false;
   bool accepted = false;  // for llama-server's flags that have no effect here
@@ -156,6 +156,7 @@ CommandLine command_line(ServeOptions& options) {
                 "requests with a body that are handled at once (default: enough for -np and --queue)"),
         choice({"--log-format"}, {"text", "json"}, options.log_format,
                "form of the log on standard error, a line per request, without its text: text, json (default: text)"),
+        text({"--log-file"}, "FILE", options.log_file, "append the log and the notes to this file instead"),
         flag({"--log-disable"}, options.has_no_log, "do not log requests"),
         flag({"--strict-fields"}, options.has_strict_fields,
              "reject requests with unknown fields, which may be misspelled; otherwise these fields are ignored"),
@@ -353,7 +354,7 @@ int run_serve(int argc, const char* const* argv) {
   options.http.max_body = idx(options.max_body_mib) << 20;
 
   check_slot_folder(options.slot_folder);
-  BackgroundLines lines;
+  BackgroundLines lines(options.log_file);
   const Report report = [&lines](const std::string& text) { lines.write(text); };
   if (!options.has_no_log) {
     const auto form = options.log_format == "json" ? server::json_line : server::text_line;

@@ -1,12 +1,19 @@
 #include "cli/terminal/background_lines.h"
 
+#include <cerrno>
+#include <system_error>
 #include <utility>
 
+#include "base/error.h"
 #include "cli/terminal/output.h"
 
 namespace specdec::cli {
 
-BackgroundLines::BackgroundLines() : writer_([this] { work(); }) {}
+BackgroundLines::BackgroundLines(const std::string& file) : path_(file) {
+  if (!path_.empty()) file_.open(path_, std::ios::app | std::ios::binary);
+  if (!path_.empty() && !file_) throw Error(path_ + ": cannot be opened: " + std::generic_category().message(errno));
+  writer_ = std::thread([this] { work(); });
+}
 
 BackgroundLines::~BackgroundLines() {
   {
@@ -26,6 +33,14 @@ void BackgroundLines::write(std::string line) {
   changed_.notify_one();
 }
 
+void BackgroundLines::put(const std::string& text) {
+  if (!file_.is_open()) return note(text);
+  file_ << text << std::flush;
+  if (file_) return;
+  file_.close();
+  note(path_ + ": the log cannot be written; it goes on here\n" + text);
+}
+
 void BackgroundLines::work() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
@@ -37,7 +52,7 @@ void BackgroundLines::work() {
       text += "note: " + std::to_string(std::exchange(num_dropped_, 0)) + " lines of the log were dropped\n";
     }
     lock.unlock();
-    note(text);
+    put(text);
     lock.lock();
   }
 }

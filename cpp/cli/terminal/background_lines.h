@@ -1,9 +1,11 @@
-// Writes lines to standard error in the background, so that a reader that is slow or gone delays no request.
+// Writes lines to standard error or to a file in the background, so that a reader that is slow or gone delays no
+// request.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -12,7 +14,8 @@ namespace specdec::cli {
 
 class BackgroundLines {
  public:
-  BackgroundLines();   // throws std::system_error
+  // file: lines are appended to it; "": standard error. Throws Error, std::system_error.
+  explicit BackgroundLines(const std::string& file = "");
   ~BackgroundLines();  // writes the lines that wait
   BackgroundLines(const BackgroundLines&) = delete;
   BackgroundLines& operator=(const BackgroundLines&) = delete;
@@ -24,6 +27,10 @@ class BackgroundLines {
 
   static constexpr std::size_t most_waiting = 10000;  // more are dropped, and a line says so
 
+  void put(const std::string& text);
+
+  std::string path_;
+  std::ofstream file_;  // not open: standard error
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> waiting_;
