@@ -29,7 +29,8 @@ void register_chat_prompt(py::module_& m) {
             specdec::ChatOutput output;
             {
               const WithoutGil without_gil;
-              if (self.parser) output = self.parser->parse(text, is_partial);
+              if (self.parser)
+                output = self.parser->parse(text, is_partial ? specdec::AnswerEnd::none : specdec::AnswerEnd::whole);
               else output.content = text;
             }
             std::vector<Call> calls;

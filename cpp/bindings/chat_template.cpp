@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "chat/chat_output.h"
+#include "chat/chat_output_reader.h"
 #include "chat/jinja_template.h"
 
 namespace py = pybind11;
@@ -35,6 +38,24 @@ Parts parts_of(const specdec::MarkedText& marked) {
   }
   add(marked.text.size(), false);
   return parts;
+}
+
+// What an answer's deltas add up to when it comes in pieces of `step` bytes.
+specdec::ChatOutput sum_of_deltas(const std::shared_ptr<const specdec::ChatOutputParser>& parser,
+                                  const std::string& text, std::size_t step, specdec::AnswerEnd end) {
+  specdec::ChatOutputReader reader(parser);
+  specdec::ChatOutput sum;
+  for (std::size_t at = 0; at == 0 || at < text.size(); at += step) {
+    const bool is_last = at + step >= text.size();
+    const specdec::ChatOutputDelta delta = reader.add(text.substr(at, step), is_last ? end : specdec::AnswerEnd::none);
+    sum.content += delta.content;
+    sum.reasoning_content += delta.reasoning_content;
+    for (const auto& [index, added] : delta.tool_calls) {
+      if (index == sum.tool_calls.size()) sum.tool_calls.push_back({added.id, added.name, ""});
+      sum.tool_calls.at(index).arguments += added.arguments;
+    }
+  }
+  return sum;
 }
 
 }  // namespace
@@ -63,13 +84,19 @@ void register_chat_template(py::module_& m) {
   m.def(
       "parse_chat_outputs",
       [](const std::string& source, const std::string& messages, const std::string& tools,
-         const std::vector<std::string>& texts) {
+         const std::vector<std::string>& texts, std::size_t step, bool is_cut) {
+        using specdec::AnswerEnd;
         const specdec::Conversation conversation{messages, tools, true};
+        const AnswerEnd last = is_cut ? AnswerEnd::cut : AnswerEnd::whole;
         std::vector<specdec::ChatOutput> outputs;
         {
           const WithoutGil without_gil;
-          const specdec::ChatOutputParser parser(source, conversation, specdec::ToolUse{});
-          for (const std::string& text : texts) outputs.push_back(parser.parse(text, &text != &texts.back()));
+          const auto parser =
+              std::make_shared<const specdec::ChatOutputParser>(source, conversation, specdec::ToolUse{});
+          for (const std::string& text : texts) {
+            if (step > 0) outputs.push_back(sum_of_deltas(parser, text, step, last));
+            else outputs.push_back(parser->parse(text, &text != &texts.back() ? AnswerEnd::none : last));
+          }
         }
         std::vector<Output> list;
         for (const specdec::ChatOutput& output : outputs) {
@@ -81,7 +108,9 @@ void register_chat_template(py::module_& m) {
         }
         return list;
       },
-      "source"_a, "messages"_a, "tools"_a, "texts"_a,
+      "source"_a, "messages"_a, "tools"_a, "texts"_a, "step"_a = 0, "is_cut"_a = false,
       "(content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the "
-      "last are treated as beginnings.");
+      "last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many bytes, "
+      "and "
+      "the outputs are the sums of what each piece adds. is_cut: the answers were cut off.");
 }

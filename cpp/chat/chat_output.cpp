@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <set>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -11,9 +10,10 @@
 #include "base/failed_assertions.h"
 #include "chat-peg-parser.h"
 #include "chat.h"
+#include "chat/answer_form.h"
+#include "chat/answer_reader.h"
 #include "chat/chat_template.h"
 #include "chat/jinja_limits.h"
-#include "chat/json_calls.h"
 
 namespace specdec {
 namespace {
@@ -59,86 +59,56 @@ std::string without_text_before_call(std::string grammar) {
   return grammar;
 }
 
-// Appends to `sent` what `all` adds to it, and returns the addition.
-std::string more(std::string& sent, const std::string& all) {
-  if (all.size() <= sent.size() || all.compare(0, sent.size(), sent) != 0) return "";
-  std::string added = all.substr(sent.size());
-  sent += added;
-  return added;
+std::string trimmed(std::string text) {
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text;
 }
-
-// The strings at which content and reasoning can end in llama.cpp's parser of an answer. They are known only if each
-// part ends at such a string or with the answer.
-struct Marks {
-  std::vector<std::string> texts;
-  bool are_known = true;
-};
-
-class MarkCollector {
- public:
-  explicit MarkCollector(const common_peg_arena& arena) : arena_(arena) {}
-
-  Marks collect() {
-    for (common_peg_parser_id id = 0; id < arena_.size(); ++id) {
-      const auto* tagged = std::get_if<common_peg_tag_parser>(&arena_.get(id));
-      if (tagged == nullptr ||
-          (tagged->tag != common_chat_peg_builder::CONTENT && tagged->tag != common_chat_peg_builder::REASONING))
-        continue;
-      seen_.clear();
-      if (!has_end(tagged->child)) marks_.are_known = false;
-    }
-    return std::move(marks_);
-  }
-
- private:
-  // Collects the marks of the parser and its children. Returns whether it has any, or takes the rest of the text.
-  bool has_end(common_peg_parser_id id) {
-    if (!seen_.insert(id).second) return false;
-    const common_peg_parser_variant& parser = arena_.get(id);
-    if (const auto* until = std::get_if<common_peg_until_parser>(&parser)) {
-      marks_.texts.insert(marks_.texts.end(), until->delimiters.begin(), until->delimiters.end());
-      return true;
-    }
-    if (const auto* reference = std::get_if<common_peg_ref_parser>(&parser))
-      return has_end(arena_.get_rule(reference->name));
-    if (const auto* sequence = std::get_if<common_peg_sequence_parser>(&parser)) return any_has_end(sequence->children);
-    if (const auto* choice = std::get_if<common_peg_choice_parser>(&parser)) return any_has_end(choice->children);
-    if (const auto* repetition = std::get_if<common_peg_repetition_parser>(&parser)) return has_end(repetition->child);
-    if (const auto* rule = std::get_if<common_peg_rule_parser>(&parser)) return has_end(rule->child);
-    if (const auto* atomic = std::get_if<common_peg_atomic_parser>(&parser)) return has_end(atomic->child);
-    if (const auto* tagged = std::get_if<common_peg_tag_parser>(&parser)) return has_end(tagged->child);
-    if (const auto* grammar = std::get_if<common_peg_gbnf_parser>(&parser)) return has_end(grammar->child);
-    return false;
-  }
-  bool any_has_end(const std::vector<common_peg_parser_id>& children) {
-    bool any = false;
-    for (const common_peg_parser_id child : children) any = has_end(child) || any;
-    return any;
-  }
-
-  const common_peg_arena& arena_;
-  std::set<common_peg_parser_id> seen_;
-  Marks marks_;
-};
 
 ChatOutputParser::Reasoning reasoning_of(const std::string& begin, const std::string& end,
                                          const std::string& answer_start) {
-  const auto trimmed = [](std::string text) {
-    text.erase(text.find_last_not_of(" \t\r\n") + 1);
-    text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-    return text;
-  };
   ChatOutputParser::Reasoning reasoning{trimmed(begin), trimmed(end)};
   const std::size_t last = answer_start.rfind(reasoning.begin);
   reasoning.is_open = last != std::string::npos && answer_start.find(reasoning.end, last) == std::string::npos;
   return reasoning;
 }
 
-// Where the longest suffix of `text`, within bytes `from` and later, begins that is a prefix of `mark`.
-std::size_t partial_mark(const std::string& text, std::size_t from, const std::string& mark) {
-  std::size_t size = std::min(mark.size() - 1, text.size() - from);
-  while (size > 0 && text.compare(text.size() - size, size, mark, 0, size) != 0) --size;
-  return text.size() - size;
+// The rule that reads calls: among those that begin a lazy grammar, the one that contains the others.
+common_peg_parser_id rule_of_calls(const common_peg_arena& arena) {
+  common_peg_parser_id found = COMMON_PEG_INVALID_PARSER_ID;
+  for (common_peg_parser_id id = 0; id < arena.size(); ++id) {
+    const auto* rule = std::get_if<common_peg_rule_parser>(&arena.get(id));
+    if (rule != nullptr && (rule->trigger || rule->name == "tool-calls")) found = id;
+  }
+  return found;
+}
+
+// Reads calls of a form that only llama.cpp knows.
+AnswerForm::OtherCalls read_by_rule(const common_peg_arena& arena, common_peg_parser_id rule, common_chat_format format,
+                                    const std::string& text, std::size_t at, bool is_end) {
+  AnswerForm::OtherCalls read;
+  if (depth_of(text) > max_depth) return read;
+  try {
+    const AbortsAsErrors guard;
+    common_peg_parse_context context(text, is_end ? COMMON_PEG_PARSE_FLAG_NONE : COMMON_PEG_PARSE_FLAG_LENIENT);
+    const common_peg_parse_result result = arena.parse(rule, context, at);
+    const bool may_go_on = result.need_more_input() || (result.success() && result.end == text.size());
+    if (!is_end && may_go_on) read.reading = AnswerForm::Reading::unfinished;
+    if (!result.success() || read.reading == AnswerForm::Reading::unfinished) return read;
+    common_chat_msg message;
+    if (format == COMMON_CHAT_FORMAT_PEG_MINIMAX_M3)
+      common_chat_peg_minimax_m3_mapper(message).from_ast(context.ast, result);
+    else common_chat_peg_mapper(message).from_ast(context.ast, result);
+    for (const common_chat_tool_call& call : message.tool_calls)
+      read.calls.push_back({call.id, call.name, call.arguments});
+    read.end = result.end;
+    if (!read.calls.empty()) read.reading = AnswerForm::Reading::calls;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {  // the text does not fit the template
+    read = {};
+  }
+  return read;
 }
 
 }  // namespace
@@ -157,22 +127,100 @@ std::string generation_prompt(const std::string& template_text, const Conversati
 
 struct ChatOutputParser::Parser {
   bool is_understood = false;
-  common_chat_parser_params params;
   std::vector<std::string> control_tokens;
   Grammar grammar;
   Reasoning reasoning;
-  Marks marks;
-  bool is_parallel = true;
-  std::set<std::string> json_functions;  // functions that JSON may call
+  std::shared_ptr<const AnswerForm> form;
 };
+
+namespace {
+
+// What llama.cpp derives from a template for one conversation.
+class Derivation {
+ public:
+  Derivation(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
+             const std::string& eos_token)
+      : answer_start_(generation_prompt(template_text, conversation, bos_token, eos_token)) {
+    templates_ = common_chat_templates_init(nullptr, template_text, bos_token, eos_token);
+    inputs_.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
+    inputs_.add_generation_prompt = conversation.add_generation_prompt;
+    const common_json variables = common_json::parse(conversation.variables);  // the loop keeps a reference
+    for (const auto& [name, value] : variables.items()) {
+      if (name == "enable_thinking" && value.is_boolean()) inputs_.enable_thinking = value.get<bool>();
+      inputs_.chat_template_kwargs[name] = value.dump();
+    }
+    inputs_.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
+  }
+
+  const std::string& answer_start() const { return answer_start_; }
+
+  // Throws if the prompt is not as llama.cpp expects it.
+  common_chat_params apply(const std::string& tools, bool is_parallel, bool is_required) {
+    inputs_.tools = common_chat_tools_parse_oaicompat(common_json::parse(tools));
+    inputs_.parallel_tool_calls = is_parallel;
+    inputs_.tool_choice = is_required ? COMMON_CHAT_TOOL_CHOICE_REQUIRED : COMMON_CHAT_TOOL_CHOICE_AUTO;
+    common_chat_params found = common_chat_templates_apply(templates_.get(), inputs_);
+    if (found.generation_prompt == answer_start_) return found;
+    // llama.cpp's prompts enable thinking by default; ours leave it to the template.
+    inputs_.enable_thinking = false;
+    found = common_chat_templates_apply(templates_.get(), inputs_);
+    if (found.generation_prompt != answer_start_)
+      throw std::invalid_argument("the prompt is not as llama.cpp expects it");
+    return found;
+  }
+
+ private:
+  const std::string answer_start_;
+  common_chat_templates_ptr templates_;
+  common_chat_templates_inputs inputs_;
+};
+
+// The marks of reasoning and content, and the form of calls.
+void read_form(AnswerForm& form, const common_chat_params& params) {
+  form.content = content_form(params);
+  const std::string channel = "<|channel|>", message = "<|message|>";
+  const auto writes = [&](const std::string& mark) {
+    return std::find(params.preserved_tokens.begin(), params.preserved_tokens.end(), mark) !=
+           params.preserved_tokens.end();
+  };
+  form.has_messages = writes(message);
+  if (form.has_messages) {
+    form.content = {};
+    if (writes(channel)) form.calls = {};  // its headers say what is a call
+    return;
+  }
+  form.may_reason_later = params.format == COMMON_CHAT_FORMAT_PEG_GEMMA4;
+  if (!params.supports_thinking) return;
+  form.reasoning_begin = trimmed(params.thinking_start_tag);
+  for (const std::string& end : params.thinking_end_tags) {
+    const std::string mark = trimmed(end);
+    const auto is_mark = [&](const std::string& start) { return start == mark; };
+    const std::vector<std::string>& starts =
+        form.calls.shape == CallShape::other ? form.calls.starts : form.calls.openings;
+    const bool is_call = std::any_of(starts.begin(), starts.end(), is_mark) ||
+                         (!form.calls.head.empty() && is_mark(form.calls.head.front().text));
+    const bool is_known =
+        std::find(form.reasoning_ends.begin(), form.reasoning_ends.end(), mark) != form.reasoning_ends.end();
+    if (!mark.empty() && !is_call && !is_known) form.reasoning_ends.push_back(mark);
+  }
+  if (form.reasoning_ends.empty()) form.reasoning_begin.clear();
+}
+
+}  // namespace
 
 ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
                                    const std::string& bos_token, const std::string& eos_token) {
   auto parser = std::make_unique<Parser>();
+  auto form = std::make_shared<AnswerForm>();
+  const auto read_functions = [&] {
+    form->functions = argument_types(conversation.tools);
+    form->is_parallel = tool_use.is_parallel;
+  };
+  read_functions();
+  const bool has_tools = !form->functions.empty();
   bool has_form_of_calls = false;
   try {
     if (template_text.empty()) throw std::invalid_argument("no template");  // llama.cpp asserts that there is one
-    const std::string answer_start = generation_prompt(template_text, conversation, bos_token, eos_token);
     const AbortsAsErrors guard;
     const std::size_t size = conversation.messages.size() + conversation.tools.size();
     jinja::limits limits;
@@ -180,49 +228,42 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     limits.bytes = base_bytes + bytes_per_byte * size;
     limits.depth = max_template_depth;
     const Limited limited(limits);
-    const common_chat_templates_ptr templates =
-        common_chat_templates_init(nullptr, template_text, bos_token, eos_token);
-    common_chat_templates_inputs inputs;
-    inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
-    inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
-    inputs.add_generation_prompt = conversation.add_generation_prompt;
-    inputs.parallel_tool_calls = tool_use.is_parallel || !tool_use.is_required;  // further calls are dropped
-    const common_json variables = common_json::parse(conversation.variables);    // the loop keeps a reference
-    for (const auto& [name, value] : variables.items()) {
-      if (name == "enable_thinking" && value.is_boolean()) inputs.enable_thinking = value.get<bool>();
-      inputs.chat_template_kwargs[name] = value.dump();
+    Derivation derivation(template_text, conversation, bos_token, eos_token);
+    const common_chat_params probed = derivation.apply(has_tools ? probe_tool() : "null", true, false);
+    if (has_tools) form->calls = call_form(probed);
+    has_form_of_calls = form->calls.shape != CallShape::none;
+    read_form(*form, probed);
+    parser->control_tokens = probed.preserved_tokens;
+    if (probed.supports_thinking && !probed.thinking_start_tag.empty() && !probed.thinking_end_tags.empty())
+      parser->reasoning =
+          reasoning_of(probed.thinking_start_tag, probed.thinking_end_tags.front(), derivation.answer_start());
+    form->is_reasoning_open = parser->reasoning.is_open;
+    if (has_form_of_calls && (tool_use.is_required || form->calls.shape == CallShape::other)) {
+      const common_chat_params found =
+          derivation.apply(conversation.tools, tool_use.is_parallel || !tool_use.is_required,
+                           tool_use.is_required);  // others are dropped
+      if (tool_use.is_required && !found.grammar_lazy)
+        parser->grammar = {without_text_before_call(found.grammar), derivation.answer_start()};
+      common_peg_arena arena;
+      arena.load(found.parser);
+      const common_peg_parser_id rule = rule_of_calls(arena);
+      if (rule == COMMON_PEG_INVALID_PARSER_ID) throw std::invalid_argument("the parser has no calls");
+      form->read_other = [arena, rule, format = found.format](const std::string& text, std::size_t at, bool is_end) {
+        return read_by_rule(arena, rule, format, text, at, is_end);
+      };
     }
-    if (tool_use.is_required) inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
-    inputs.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
-    // llama.cpp's prompts enable thinking by default; ours leave it to the template.
-    common_chat_params found = common_chat_templates_apply(templates.get(), inputs);
-    if (found.generation_prompt != answer_start) {
-      inputs.enable_thinking = false;
-      found = common_chat_templates_apply(templates.get(), inputs);
-    }
-    if (found.generation_prompt != answer_start)
-      throw std::invalid_argument("the prompt is not as llama.cpp expects it");
-    parser->params = common_chat_parser_params(found);
-    parser->params.reasoning_format = inputs.reasoning_format;
-    parser->params.parse_tool_calls = !inputs.tools.empty();
-    if (!found.parser.empty()) parser->params.parser.load(found.parser);
-    parser->marks = MarkCollector(parser->params.parser).collect();
-    parser->control_tokens = found.preserved_tokens;
-    if (found.supports_thinking && !found.thinking_start_tag.empty() && !found.thinking_end_tags.empty())
-      parser->reasoning = reasoning_of(found.thinking_start_tag, found.thinking_end_tags.front(), answer_start);
-    has_form_of_calls = !found.grammar.empty();
-    if (tool_use.is_required && !found.grammar_lazy)
-      parser->grammar = {without_text_before_call(found.grammar), answer_start};
     parser->is_understood = true;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (...) {  // anything that llama.cpp's parsers throw at an odd template
     parser = std::make_unique<Parser>();
+    form = std::make_shared<AnswerForm>();
+    read_functions();
     has_form_of_calls = false;
   }
-  parser->is_parallel = tool_use.is_parallel;
-  if (tool_use.json == JsonCalls::always || (tool_use.json == JsonCalls::without_form && !has_form_of_calls))
-    parser->json_functions = tool_names(conversation.tools);
+  form->reads_json_calls = has_tools && (tool_use.json == JsonCalls::always ||
+                                         (tool_use.json == JsonCalls::without_form && !has_form_of_calls));
+  parser->form = std::move(form);
   parser_ = std::move(parser);
 }
 
@@ -231,99 +272,49 @@ ChatOutputParser::ChatOutputParser(ChatOutputParser&&) noexcept = default;
 ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = default;
 
 bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
-bool ChatOutputParser::reads_json_calls() const { return !parser_->json_functions.empty(); }
+bool ChatOutputParser::reads_json_calls() const { return parser_->form->reads_json_calls; }
 const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
 const ChatOutputParser::Reasoning& ChatOutputParser::reasoning() const { return parser_->reasoning; }
 const ChatOutputParser::Grammar& ChatOutputParser::grammar() const { return parser_->grammar; }
-
-ChatOutputParser::PlainText ChatOutputParser::plain_text(const std::string& text, std::size_t from) const {
-  const bool may_be_call = reads_json_calls() && start_of_json_calls(text) != std::string::npos;
-  if (!parser_->marks.are_known || may_be_call) return {from, true};
-  PlainText plain{text.size(), false};
-  for (const std::string& mark : parser_->marks.texts) {
-    if (mark.empty() || text.find(mark, from) != std::string::npos) return {from, true};
-    plain.end = std::min(plain.end, partial_mark(text, from, mark));
-  }
-  return plain;
-}
 
 ChatOutputParser ChatOutputParser::after(const std::string& beginning) const {
   ChatOutputParser parser;
   parser.parser_ = parser_;
   parser.beginning_ = beginning;
-  parser.begun_ = parse_whole(beginning, true);
   return parser;
 }
 
-ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) const {
-  if (beginning_.empty()) return parse_whole(text, is_partial);
-  ChatOutput output = parse_whole(beginning_ + text, is_partial);
-  for (std::string ChatOutput::* part : {&ChatOutput::content, &ChatOutput::reasoning_content}) {
-    const std::string& begun = begun_.*part;
-    if ((output.*part).compare(0, begun.size(), begun) != 0) return {text, "", {}, false};
-    (output.*part).erase(0, begun.size());
-  }
-  return output;
+AnswerReader ChatOutputParser::reader() const {
+  AnswerReader reader(parser_->form);
+  if (beginning_.empty()) return reader;
+  reader.add(beginning_, AnswerEnd::none);
+  reader.leave_out_begun();
+  return reader;
 }
 
-ChatOutput ChatOutputParser::parse_whole(const std::string& text, bool is_partial) const {
-  ChatOutput output = parse_by_template(text, is_partial);
-  const bool may_be_json = reads_json_calls() && output.tool_calls.empty();
-  const std::size_t start = may_be_json ? start_of_json_calls(output.content) : std::string::npos;
-  if (start != std::string::npos && is_partial) {
-    output.content.resize(start);
-  } else if (start != std::string::npos) {
-    if (auto calls = json_calls(output.content, parser_->json_functions)) {
-      output.tool_calls = std::move(*calls);
-      output.content.resize(start);
-    }
-  }
-  output.is_over = !parser_->is_parallel && output.tool_calls.size() > 1;
-  if (output.is_over) output.tool_calls.resize(1);
-  return output;
-}
-
-ChatOutput ChatOutputParser::parse_by_template(const std::string& text, bool is_partial) const {
-  ChatOutput output;
-  output.content = text;
-  if (!parser_->is_understood || depth_of(text) > max_depth) return output;
-  try {
-    const AbortsAsErrors guard;
-    const common_chat_msg message = common_chat_parse(text, is_partial, parser_->params);
-    output.content = message.content;
-    output.reasoning_content = message.reasoning_content;
-    for (const common_chat_tool_call& call : message.tool_calls)
-      output.tool_calls.push_back({call.id, call.name, call.arguments});
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (...) {  // the text does not fit the template
-    output = {text, "", {}, false};
-  }
-  // For some malformed calls the parser returns nothing.
-  const bool is_empty = output.content.empty() && output.reasoning_content.empty() && output.tool_calls.empty();
-  if (!is_partial && is_empty) output.content = text;
-  return output;
+ChatOutput ChatOutputParser::parse(const std::string& text, AnswerEnd end) const {
+  AnswerReader answer = reader();
+  answer.add(text, end);
+  return answer.output();
 }
 
 ChatOutputDelta ChatOutputStream::advance(const ChatOutput& output) {
+  const auto more = [](std::size_t& sent, const std::string& all) {
+    std::string added = all.substr(std::min(sent, all.size()));
+    sent = std::max(sent, all.size());
+    return added;
+  };
   ChatOutputDelta delta;
-  delta.content = more(sent_.content, output.content);
-  delta.reasoning_content = more(sent_.reasoning_content, output.reasoning_content);
+  delta.content = more(content_, output.content);
+  delta.reasoning_content = more(reasoning_, output.reasoning_content);
   for (std::size_t i = 0; i < output.tool_calls.size(); ++i) {
     const ToolCall& call = output.tool_calls[i];
-    const bool is_new = i == sent_.tool_calls.size();
-    if (is_new) sent_.tool_calls.push_back({call.id, call.name, ""});
-    std::string arguments = more(sent_.tool_calls[i].arguments, call.arguments);
+    const bool is_new = i == sent_.size();
+    if (is_new) sent_.push_back(0);
+    std::string arguments = more(sent_[i], call.arguments);
     if (is_new) delta.tool_calls.push_back({i, {call.id, call.name, std::move(arguments)}});
     else if (!arguments.empty()) delta.tool_calls.push_back({i, {"", "", std::move(arguments)}});
   }
-  return delta;
-}
-
-ChatOutputDelta ChatOutputStream::append(std::string ChatOutput::* part, const std::string& added) {
-  sent_.*part += added;
-  ChatOutputDelta delta;
-  (part == &ChatOutput::content ? delta.content : delta.reasoning_content) = added;
   return delta;
 }
 

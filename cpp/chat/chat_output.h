@@ -9,6 +9,8 @@
 
 namespace specdec {
 
+class AnswerReader;
+struct AnswerForm;
 struct Conversation;
 
 struct ToolCall {
@@ -22,6 +24,8 @@ struct ChatOutput {
   std::vector<ToolCall> tool_calls;
   bool is_over = false;  // only one call is allowed, and the text continues with another one, which is left out
 };
+
+enum class AnswerEnd { none, cut, whole };  // more text follows; the text was cut off; the model ended it
 
 // When JSON in an answer is read as calls (chat/json_calls.h): never; if the template has no form for calls; or
 // whenever the answer has none in the template's form.
@@ -69,31 +73,21 @@ class ChatOutputParser {
   };
   const Reasoning& reasoning() const;
 
-  // For text from byte `from` on, inside content or reasoning: where the text that certainly continues this part ends,
-  // and whether more than the beginning of a mark that can end the part follows.
-  struct PlainText {
-    std::size_t end;
-    bool is_followed_by_mark;
-  };
-  PlainText plain_text(const std::string& text, std::size_t from) const;
-
   // A parser for answers that continue this beginning, which is not a part of their outputs.
   ChatOutputParser after(const std::string& beginning) const;
 
-  // The whole output, or (is_partial) its beginning. Text that does not match the template is content. Throws only
-  // bad_alloc.
-  ChatOutput parse(const std::string& text, bool is_partial) const;
+  // A reader that takes an answer piece by piece (answer_reader.h).
+  AnswerReader reader() const;
+
+  // The output of a text. Text that does not match the template is content. Throws only bad_alloc.
+  ChatOutput parse(const std::string& text, AnswerEnd end) const;
 
  private:
-  ChatOutput parse_by_template(const std::string& text, bool is_partial) const;
-
   struct Parser;
   ChatOutputParser() = default;
-  ChatOutput parse_whole(const std::string& text, bool is_partial) const;
 
   std::shared_ptr<const Parser> parser_;  // not null
   std::string beginning_;                 // of answers; the texts do not include it
-  ChatOutput begun_;                      // the output of beginning_
 };
 
 // What an output adds to an earlier output of the same text.
@@ -106,18 +100,15 @@ struct ChatOutputDelta {
   std::vector<Call> tool_calls;
 };
 
-// The deltas of an output while it is written. Their sum is the output, unless text turns out to be something else than
-// it first looked like: what was sent cannot be taken back.
+// The deltas of an output while it is written. Their sum is the output.
 class ChatOutputStream {
  public:
   ChatOutputDelta advance(const ChatOutput& output);
-  // The same for an output that grew only by `added` in one part for which has_sent() was true.
-  ChatOutputDelta append(std::string ChatOutput::* part, const std::string& added);
-  bool has_sent(const ChatOutput& output, std::string ChatOutput::* part) const { return sent_.*part == output.*part; }
-  std::size_t num_tool_calls() const { return sent_.tool_calls.size(); }
+  std::size_t num_tool_calls() const { return sent_.size(); }
 
  private:
-  ChatOutput sent_;
+  std::size_t content_ = 0, reasoning_ = 0;  // bytes that were sent
+  std::vector<std::size_t> sent_;            // of the arguments of each call
 };
 
 }  // namespace specdec

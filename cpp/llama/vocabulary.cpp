@@ -41,7 +41,33 @@ std::string quoted(const std::string& text) { return "\"" + printable(text) + "\
 
 constexpr const char* white_space = " \t\n\v\f\r";
 
-// The tokens that llama.cpp recognises in a text only on request, by the first byte of their texts, longest first.
+// Elements of HTML that vocabularies have as user-defined tokens (Gemma's): text like any other.
+constexpr const char* html_elements =
+    " a abbr article aside b blockquote body br button caption code col colgroup dd del details div dl dt em "
+    "figcaption "
+    "figure footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins label li link main mark meta nav "
+    "ol "
+    "option p pre q s script section select small span strong style sub summary sup svg table tbody td textarea tfoot "
+    "th "
+    "thead title tr u ul video ";
+
+// Whether a user-defined token is a mark, such as <tool_call>, <|channel> or [THINK]: it means something only where a
+// chat template writes it. Others stand for text: runs of white space, emoji, elements of HTML.
+bool is_mark(const std::string& text) {
+  if (text.size() < 3 || text.find_first_of(white_space) != std::string::npos) return false;
+  if (!(text.front() == '<' && text.back() == '>') && !(text.front() == '[' && text.back() == ']')) return false;
+  std::string name = text.substr(1, text.size() - 2);
+  if (name.front() == '/') name.erase(0, 1);
+  return text.front() == '[' || std::strstr(html_elements, (" " + name + " ").c_str()) == nullptr;
+}
+
+bool is_mark(const llama_vocab* vocab, Token token) {
+  return (llama_vocab_get_attr(vocab, token) & LLAMA_TOKEN_ATTR_USER_DEFINED) != 0 &&
+         is_mark(llama_vocab_get_text(vocab, token));
+}
+
+// The tokens that are recognised in a text only on request: control tokens and marks, by the first byte of their texts,
+// longest first.
 class ControlTokens {
  public:
   struct Match {
@@ -53,7 +79,8 @@ class ControlTokens {
   explicit ControlTokens(const llama_vocab* vocab) {
     for (Token id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
       const int attributes = llama_vocab_get_attr(vocab, id);
-      if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
+      const bool is_control = (attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
+      if (!is_control && !is_mark(vocab, id)) continue;
       const std::string text = llama_vocab_get_text(vocab, id);
       if (text.empty()) continue;
       tokens_[static_cast<unsigned char>(text[0])].push_back(
@@ -161,7 +188,51 @@ std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
   return tokens;
 }
 
+// llama.cpp recognises user-defined tokens in any text. Marks among them are cut after their first character, and the
+// parts are tokenized one by one.
 std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_special, bool special) const {
+  std::vector<std::size_t> cuts;
+  if (!special && text.find_first_of("<[") != std::string::npos) cuts = cuts_of_marks(text);
+  if (cuts.empty()) return tokens_of_part(text, add_special, special);
+  std::vector<Token> tokens = tokens_of_part(text.substr(0, cuts[0]), add_special, special);
+  if (add_special && adds_eos() && !tokens.empty() && tokens.back() == eos()) tokens.pop_back();
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const std::size_t end = i + 1 < cuts.size() ? cuts[i + 1] : text.size();
+    const std::vector<Token> more = tokens_of_continuation(text.substr(cuts[i], end - cuts[i]));
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  if (add_special && adds_eos()) tokens.push_back(eos());
+  return tokens;
+}
+
+std::vector<std::size_t> Vocabulary::cuts_of_marks(const std::string& text) const {
+  std::vector<std::string> marks;
+  for (Token id = 0; id < size(); ++id) {
+    if (is_mark(vocab_, id)) marks.emplace_back(llama_vocab_get_text(vocab_, id));
+  }
+  std::vector<std::size_t> cuts;
+  for (std::size_t at = text.find_first_of("<["); at != std::string::npos; at = text.find_first_of("<[", at + 1)) {
+    const auto is_here = [&](const std::string& mark) { return text.compare(at, mark.size(), mark) == 0; };
+    if (std::any_of(marks.begin(), marks.end(), is_here)) cuts.push_back(at + 1);
+  }
+  return cuts;
+}
+
+// SentencePiece begins every text with a space. A line break before the part takes it, and both are dropped again.
+std::vector<Token> Vocabulary::tokens_of_continuation(const std::string& text) const {
+  if (llama_vocab_type(vocab_) != LLAMA_VOCAB_TYPE_SPM) return tokens_of_part(text, false, false);
+  std::vector<Token> tokens = tokens_of_part("\n" + text, false, false);
+  std::string begun;
+  for (std::size_t i = 0; i < tokens.size() && begun.size() < 2; ++i) {
+    begun += piece(tokens[i]);
+    if (begun != "\n" && begun != " \n") continue;
+    tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(i + 1));
+    return tokens;
+  }
+  return tokens_of_part(text, false, false);
+}
+
+std::vector<Token> Vocabulary::tokens_of_part(const std::string& text, bool add_special, bool special) const {
   if (text.size() > idx(INT_MAX / 2)) throw std::invalid_argument("the text is longer than 1 GiB");
   const int length = static_cast<int>(text.size());
   std::vector<Token> tokens(text.size() + 8);

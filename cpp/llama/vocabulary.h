@@ -35,12 +35,13 @@ class Vocabulary {
   std::string name(Token token) const { return token < 0 ? "" : piece(token, true); }  // also for control tokens
 
   // whole: BOS and EOS are added if the model uses them; a BOS written at the start of the text is not doubled.
-  // beginning: no EOS. middle: neither. special: control tokens written in the text are recognised; otherwise they are
-  // ordinary text. Throws ModelError if the vocabulary cannot represent the text.
+  // beginning: no EOS. middle: neither. special: control tokens written in the text, and marks that are user-defined
+  // tokens (<tool_call>), are recognised; otherwise they are ordinary text. Throws ModelError if the vocabulary cannot
+  // represent the text.
   enum class Part { whole, beginning, middle };
   std::vector<Token> tokenize(const std::string& text, bool special = true, Part part = Part::whole) const;
 
-  // Like tokenize(), with control tokens recognised outside text.input.
+  // Like tokenize(), with control tokens and marks recognised outside text.input.
   std::vector<Token> tokenize(const MarkedText& text) const;
 
   // A lower bound on the number of tokens of a text with this many bytes; 0 if there is none, because tokens may stand
@@ -64,6 +65,9 @@ class Vocabulary {
  private:
   [[noreturn]] void fail_unknown_bytes() const;
   std::vector<Token> tokens_of(const std::string& text, bool add_special, bool special) const;
+  std::vector<Token> tokens_of_part(const std::string& text, bool add_special, bool special) const;
+  std::vector<Token> tokens_of_continuation(const std::string& text) const;
+  std::vector<std::size_t> cuts_of_marks(const std::string& text) const;
 
   const llama_vocab* vocab_;
   std::string_view file_;

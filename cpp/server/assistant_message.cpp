@@ -54,7 +54,7 @@ std::vector<Json> AssistantMessage::add(const std::string& text, AnswerEnd end) 
 std::size_t AssistantMessage::num_reasoning_tokens() const {
   if (reader_.output().reasoning_content.empty()) return 0;
   const auto answer = std::partition_point(ends_.begin(), ends_.end(), [this](std::size_t end) {
-    const ChatOutput output = parser_->parse(reader_.text().substr(0, end), true);
+    const ChatOutput output = parser_->parse(reader_.text().substr(0, end), AnswerEnd::none);
     return output.content.empty() && output.tool_calls.empty();
   });
   return idx(answer - ends_.begin());

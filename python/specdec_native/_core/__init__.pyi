@@ -269,9 +269,9 @@ def ignored_keywords(**kwargs: typing.Any) -> list[str]:
     """
     The places (JSON pointers) of keywords that strict_schema=False leaves to the caller.
     """
-def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str]) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str], step: typing.SupportsInt | typing.SupportsIndex = 0, is_cut: bool = False) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """
-    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings.
+    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many bytes, and the outputs are the sums of what each piece adds. is_cut: the answers were cut off.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """

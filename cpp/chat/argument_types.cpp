@@ -1,0 +1,132 @@
+#include "chat/argument_types.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/json_depth.h"
+#include "chat/json_scan.h"
+
+namespace specdec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int max_references = 32, max_depth = 200;
+constexpr ArgumentTypes none = {false, false, false, false, false, false};
+
+void allow(ArgumentTypes& types, const std::string& name) {
+  if (name == "string") types.string = true;
+  else if (name == "number" || name == "integer") types.number = true;
+  else if (name == "boolean") types.boolean = true;
+  else if (name == "null") types.null = true;
+  else if (name == "object") types.object = true;
+  else if (name == "array") types.array = true;
+}
+
+const char* type_of(const Json& value) {
+  if (value.is_string()) return "string";
+  if (value.is_number()) return "number";
+  if (value.is_boolean()) return "boolean";
+  if (value.is_null()) return "null";
+  return value.is_object() ? "object" : "array";
+}
+
+template <class Combine>
+ArgumentTypes combined(const ArgumentTypes& a, const ArgumentTypes& b, Combine combine) {
+  return {combine(a.string, b.string), combine(a.number, b.number), combine(a.boolean, b.boolean),
+          combine(a.null, b.null),     combine(a.object, b.object), combine(a.array, b.array)};
+}
+ArgumentTypes either(const ArgumentTypes& a, const ArgumentTypes& b) {
+  return combined(a, b, [](bool x, bool y) { return x || y; });
+}
+ArgumentTypes both(const ArgumentTypes& a, const ArgumentTypes& b) {
+  return combined(a, b, [](bool x, bool y) { return x && y; });
+}
+
+// `budget`: references that may still be followed, in all.
+ArgumentTypes types_of(const Json& schema, const Json& document, int& budget) {
+  ArgumentTypes types;
+  if (!schema.is_object()) return types;
+  if (const auto type = schema.find("type"); type != schema.end()) {
+    types = none;
+    for (const Json& name : type->is_array() ? *type : Json::array({*type})) {
+      if (name.is_string()) allow(types, name.get<std::string>());
+    }
+  }
+  if (const auto reference = schema.find("$ref"); reference != schema.end() && reference->is_string() && budget-- > 0) {
+    const auto text = reference->get<std::string>();
+    try {
+      if (text.compare(0, 1, "#") == 0)
+        types = both(types, types_of(document.at(Json::json_pointer(text.substr(1))), document, budget));
+    } catch (const Json::exception&) {  // it leads nowhere: any type
+    }
+  }
+  if (const auto values = schema.find("enum"); values != schema.end() && values->is_array()) {
+    ArgumentTypes listed = none;
+    for (const Json& value : *values) allow(listed, type_of(value));
+    types = both(types, listed);
+  }
+  if (const auto value = schema.find("const"); value != schema.end()) {
+    ArgumentTypes listed = none;
+    allow(listed, type_of(*value));
+    types = both(types, listed);
+  }
+  for (const char* const name : {"anyOf", "oneOf", "allOf"}) {
+    const auto schemas = schema.find(name);
+    if (schemas == schema.end() || !schemas->is_array() || schemas->empty()) continue;
+    const bool is_all = name[1] == 'l';
+    ArgumentTypes result = is_all ? ArgumentTypes() : none;
+    for (const Json& one : *schemas) {
+      if (budget-- <= 0) return types;
+      const ArgumentTypes more = types_of(one, document, budget);
+      result = is_all ? both(result, more) : either(result, more);
+    }
+    types = both(types, result);
+  }
+  return types;
+}
+
+bool allows(const ArgumentTypes& types, const Json& value) {
+  ArgumentTypes of_value = none;
+  allow(of_value, type_of(value));
+  const ArgumentTypes common = both(types, of_value);
+  return common.string || common.number || common.boolean || common.null || common.object || common.array;
+}
+
+}  // namespace
+
+std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const std::string& tools) {
+  std::map<std::string, std::map<std::string, ArgumentTypes>> functions;
+  const Json list = Json::parse(tools, nullptr, false);
+  for (const Json& tool : list.is_array() ? list : Json::array()) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    const Json& function = tool["function"];
+    if (!function.contains("name") || !function["name"].is_string()) continue;
+    auto& parameters = functions[function["name"].get<std::string>()];
+    if (!function.contains("parameters") || !function["parameters"].is_object()) continue;
+    const Json& schema = function["parameters"];
+    if (!schema.contains("properties") || !schema["properties"].is_object()) continue;
+    for (const auto& [name, property] : schema["properties"].items()) {
+      int budget = max_references;
+      parameters[name] = types_of(property, schema, budget);
+    }
+  }
+  return functions;
+}
+
+std::string argument_json(const std::string& text, const ArgumentTypes& types) {
+  const std::string quoted = "\"" + json_escaped(text) + "\"";
+  if (types.is_string_only() || json_depth(text) > max_depth) return quoted;
+  const std::size_t begin = skip_blank(text, 0);
+  std::string trimmed = text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - std::min(begin, text.size()));
+  if (begin == text.size()) return quoted;
+  if (!types.string && types.boolean && (trimmed == "True" || trimmed == "False"))
+    trimmed[0] = trimmed == "True" ? 't' : 'f';
+  if (!types.string && types.null && trimmed == "None") trimmed = "null";
+  const Json value = Json::parse(trimmed, nullptr, false);
+  if (value.is_discarded()) return quoted;
+  if (types.string) return !value.is_string() && allows(types, value) ? trimmed : quoted;
+  return trimmed;
+}
+
+}  // namespace specdec
