@@ -127,6 +127,12 @@ void AnswerReader::emit_before(std::string ChatOutput::* part, std::size_t end) 
   emit(part, end);
 }
 
+// White space that the content would begin with is held back: it is none if a call follows.
+void AnswerReader::emit_text(std::size_t end) {
+  if (has_text_ || part_ != &ChatOutput::content) emit(part_, end);
+  else emit_before(part_, end);
+}
+
 // What begins at `since` is undecided: it is looked at again when it has grown by 1/64, so that the work stays in
 // proportion to the text.
 bool AnswerReader::waits_for_more(std::size_t since) {
@@ -291,11 +297,11 @@ AnswerReader::Step AnswerReader::text_part() {
     std::size_t held = begin_of_partial(text_marks_);
     if (form_->reads_json_calls && output_.tool_calls.empty())
       held = std::min(held, begin_of_partial(json_call_marks()));
-    emit_before(part_, held);
+    emit_text(held);
     seen_ = held;
     return Step::wait;
   }
-  emit_before(part_, mark.at);
+  emit_text(mark.at);
   if (!has_ended() && text_.size() < retry_) return Step::wait;
   const Found found = read_mark(mark);
   if (found == Found::more && waits_for_more(mark.at)) return Step::wait;

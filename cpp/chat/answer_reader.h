@@ -86,6 +86,7 @@ class AnswerReader {
   void add_arguments(const std::string& text);
   void emit(std::string ChatOutput::* part, std::size_t end);
   void emit_before(std::string ChatOutput::* part, std::size_t end);
+  void emit_text(std::size_t end);
   bool waits_for_more(std::size_t since);
   std::size_t begin_of_partial(const std::vector<std::string>& marks) const;
 

@@ -218,7 +218,6 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
   };
   read_functions();
   const bool has_tools = !form->functions.empty();
-  bool has_form_of_calls = false;
   try {
     if (template_text.empty()) throw std::invalid_argument("no template");  // llama.cpp asserts that there is one
     const AbortsAsErrors guard;
@@ -231,7 +230,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     Derivation derivation(template_text, conversation, bos_token, eos_token);
     const common_chat_params probed = derivation.apply(has_tools ? probe_tool() : "null", true, false);
     if (has_tools) form->calls = call_form(probed);
-    has_form_of_calls = form->calls.shape != CallShape::none;
+    const bool has_form_of_calls = form->calls.shape != CallShape::none;
     read_form(*form, probed);
     parser->control_tokens = probed.preserved_tokens;
     if (probed.supports_thinking && !probed.thinking_start_tag.empty() && !probed.thinking_end_tags.empty())
@@ -259,10 +258,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     parser = std::make_unique<Parser>();
     form = std::make_shared<AnswerForm>();
     read_functions();
-    has_form_of_calls = false;
   }
-  form->reads_json_calls = has_tools && (tool_use.json == JsonCalls::always ||
-                                         (tool_use.json == JsonCalls::without_form && !has_form_of_calls));
+  form->reads_json_calls = has_tools && tool_use.json == JsonCalls::without_others;
   parser->form = std::move(form);
   parser_ = std::move(parser);
 }

@@ -27,15 +27,14 @@ struct ChatOutput {
 
 enum class AnswerEnd { none, cut, whole };  // more text follows; the text was cut off; the model ended it
 
-// When JSON in an answer is read as calls (chat/json_calls.h): never; if the template has no form for calls; or
-// whenever the answer has none in the template's form.
-enum class JsonCalls { never, without_form, always };
+// When JSON in an answer is read as calls (chat/json_calls.h): never, or if the answer has none in the template's form.
+enum class JsonCalls { never, without_others };
 
 // How an answer may call tools.
 struct ToolUse {
   bool is_parallel = true;   // allows more than one call in an answer
   bool is_required = false;  // requires at least one
-  JsonCalls json = JsonCalls::without_form;
+  JsonCalls json = JsonCalls::without_others;
 };
 
 // What a template writes at the end of a conversation to begin the answer. Throws TemplateError (jinja_template.h).

@@ -19,7 +19,7 @@ class Chat {
  public:
   // given: the name or text of a template to use instead of the model's own. Throws std::invalid_argument, ModelError.
   Chat(const Model& target, const std::optional<std::string>& given, int n_ctx,
-       JsonCalls json_calls = JsonCalls::without_form);
+       JsonCalls json_calls = JsonCalls::without_others);
 
   bool has_template() const { return template_.has_value(); }
   std::string template_text() const { return template_ ? template_->text() : ""; }         // or its name

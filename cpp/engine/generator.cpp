@@ -28,10 +28,7 @@ GeneratorOptions checked(const GeneratorOptions& options) {
   return options;
 }
 
-JsonCalls json_calls(const std::string& name) {
-  if (name == "always") return JsonCalls::always;
-  return name == "never" ? JsonCalls::never : JsonCalls::without_form;
-}
+JsonCalls json_calls(const std::string& name) { return name == "never" ? JsonCalls::never : JsonCalls::without_others; }
 
 }  // namespace
 

@@ -64,9 +64,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--json-tool-calls"},
             "auto|always|never",
-            "when JSON in an answer is read as tool calls, if tools were given: if the chat template has no form for "
-            "calls; whenever an answer has none in the template's form (some models write JSON whatever their template "
-            "says; text from a { or ``` on is then held back until the end); or never"}}),
+            "when JSON in an answer is read as tool calls, if tools were given: if the answer has none in the chat "
+            "template's form (auto and always; some models write JSON whatever their template says), or never"}}),
       generator_row<&GeneratorOptions::suffix>({"suffix",
                                                 Flag{},
                                                 {"Models",

@@ -44,11 +44,11 @@ struct GeneratorOptions {
   bool use_mmap = true;    // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;      // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
   std::string tile_cache;  // FOLDER or FOLDER:MIB where these copies are kept (llama/tile_cache.h); empty: nowhere
-  std::string draft_weights = "auto";        // repacked weights of a draft model (llama/weight_tiles.h): auto, 4-bit or
-                                             // file
-  std::string kv_type = "f16";               // of both models' caches: f16, q8_0
-  std::string draft_corpus;                  // a file that suffix decoding copies from, too (engine/draft_corpus.h)
-  std::string json_tool_calls = "auto";      // "auto": where the chat template has no form for calls; "always", "never"
+  std::string draft_weights = "auto";    // repacked weights of a draft model (llama/weight_tiles.h): auto, 4-bit or
+                                         // file
+  std::string kv_type = "f16";           // of both models' caches: f16, q8_0
+  std::string draft_corpus;              // a file that suffix decoding copies from, too (engine/draft_corpus.h)
+  std::string json_tool_calls = "auto";  // "auto" and "always": if an answer has none in the template's form; "never"
   std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (chat/chat_template.h)
   bool suffix = true;                        // with a draft model, also drafts copies of text
   bool auto_cache = true;                    // saves what num_draft_tokens = "auto" learnt (engine/auto_cache.h)

@@ -106,9 +106,8 @@ class Generator:
     chat_template: used by `chat` and related methods instead of the target's own: the text of a Jinja template, or the
         name of one of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     json_tool_calls: when JSON in an answer is read as tool calls, if `tools` are given: {"name": ..., "arguments":
-        {...}} or lists of these, bare or in a fenced block. "auto": if the template has no form for calls; "always":
-        also if an answer has no calls in the template's form, because some models write JSON whatever their template
-        says; "never".
+        {...}} or lists of these, bare or in a fenced block. "auto" and "always": if an answer has no calls in the
+        template's form, because some models write JSON whatever their template says; "never".
     kv_type: "f16", or "q8_0" for caches with 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of
         n_ctx tokens; its memory is allocated here.

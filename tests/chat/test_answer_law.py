@@ -1,8 +1,8 @@
 """No byte of an answer is lost: every mark of every template at every place, whole and in pieces.
 
-Each answer consists of words that occur once and of marks. A word must come back once, in the content, in the reasoning
-or in the arguments of a call, and in pieces the answer must be what it is as a whole. Only marks, and white space next to
-them, may be missing.
+Each answer consists of words that occur once and of marks. A word must come back once, in the content, in the
+reasoning or in the arguments of a call, and in pieces the answer must be what it is as a whole. Only marks, and white
+space next to them, may be missing.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_marks_in_text(templates: dict[str, str], tools: Any) -> None:
             begin + place.format(m=mark, n=marks[(i + 1) % len(marks)])
             for i, mark in enumerate(marks)
             for place in PLACES
-            for begin in BEGINNINGS[:2] + [BEGINNINGS[2 + i % 3]]
+            for begin in [*BEGINNINGS[:2], BEGINNINGS[2 + i % 3]]
         ]
         try:
             check(source, texts, tools=tools)

@@ -233,6 +233,7 @@ CALL = '{"name": "weather", "arguments": {"city": "Paris", "days": 3}}'
         (f"```json\n{CALL}\n```", None),
         (f"I look.\n```\n{CALL}\n```\n", "I look.\n"),
         (f"[{CALL}]", None),
+        (f"<tools>\n{CALL}\n</tools>", None),
         (CALL.replace("arguments", "parameters"), None),
         ('{"tool_calls": [{"type": "function", "function": ' + CALL + "}]}", None),
     ],
@@ -264,15 +265,15 @@ def test_calls_in_json(specdec: pathlib.Path, tmp_path: pathlib.Path, text: str,
 
 
 def test_calls_in_json_over_every_api(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Where the template has a form of its own, too, if that is asked for."""
+    """Where the template has a form of its own, too, unless that is switched off."""
     text = f"```json\n{CALL}\n```"
     pieces = [text[i : i + 9] for i in range(0, len(text), 9)]
     assert len(set(pieces)) == len(pieces)
     write_chain(tmp_path / "json.gguf", chain(pieces))
     options = ("-m", tmp_path / "json.gguf", "--temp", "0")
-    with serving(specdec, *options) as server:
+    with serving(specdec, *options, "--json-tool-calls", "never") as server:
         assert chat(server, tools=TOOLS)["message"]["content"] == text
-    with serving(specdec, *options, "--json-tool-calls", "always") as server:
+    with serving(specdec, *options) as server:
         events = server.post("/v1/chat/completions", {"messages": MESSAGES, "tools": TOOLS, "stream": True}).events
         deltas = [event["choices"][0]["delta"] for event in events]
         [streamed] = [call for delta in deltas for call in delta.get("tool_calls", [])]
