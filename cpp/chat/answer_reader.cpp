@@ -129,8 +129,8 @@ void AnswerReader::emit_before(std::string ChatOutput::* part, std::size_t end) 
 
 // White space that the content would begin with is held back: it is none if a call follows.
 void AnswerReader::emit_text(std::size_t end) {
+  emit_before(part_, end);
   if (has_text_ || part_ != &ChatOutput::content) emit(part_, end);
-  else emit_before(part_, end);
 }
 
 // What begins at `since` is undecided: it is looked at again when it has grown by 1/64, so that the work stays in
