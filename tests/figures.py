@@ -2,8 +2,9 @@
 
     python tests/figures.py      (after runs with --record: writes the table)
 
-figures.jsonl: one line for each run, appended by tests/fuzz/run.py and tests/soak/soak.py. The table adds them up. A
-run with a finding is not recorded: it becomes a test, and the count goes on with the version that passes it.
+figures.jsonl: one line for each run, appended by tests/fuzz/run.py, tests/fuzz/schemas.py and tests/soak/soak.py. The
+table adds them up. A run with a finding is not recorded: it becomes a test, and the count goes on with the version that
+passes it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ WHAT = {  # what the page says of a program, in its order
     "requests": "JSON as the value of every option",
     "prompts": "files of prompts",
     "constraints": "grammars, JSON schemas and regular expressions",
+    "schemas": "JSON schemas, what they let through and what they refuse",
     "results": "what an interrupted run left",
     "rpc": "messages to `rpc-server`, without graphs",
 }
+SCRIPTS = ("schemas",)  # in Python; the others are programs of libFuzzer's kind
 
 
 def record(program: str, **counts: float) -> None:
@@ -56,7 +59,8 @@ def table() -> str:
     found = runs()
     lines = ["| program | so far, without a report |", "|---|---|"]
     for program, what in WHAT.items():
-        lines.append(f"| `fuzz_{program}`: {what} | {sum(run['inputs'] for run in found[program]):,} inputs |")
+        name = f"fuzz/{program}.py" if program in SCRIPTS else f"fuzz_{program}"
+        lines.append(f"| `{name}`: {what} | {sum(run['inputs'] for run in found[program]):,} inputs |")
     if soaks := found["soak"]:
         longest = max(soaks, key=lambda run: run["seconds"])
         seconds, requests, generators = (
