@@ -197,7 +197,7 @@ class Judge:
         self.open.clear()
         try:
             error = next(VALIDATOR(self.document).iter_errors(instance), None)
-        except (Undecided, RecursionError, TypeError, AttributeError, KeyError, ValueError, OverflowError, re.error):
+        except (Undecided, RecursionError, TypeError, AttributeError, KeyError, ValueError, ArithmeticError, re.error):
             return None
         except jsonschema.exceptions.UnknownType:
             return None
@@ -414,7 +414,7 @@ class Instances:
         for _ in range(count):
             try:
                 yield self.build([self.document], 6)
-            except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
+            except (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError):
                 continue
 
     def flat(self, schema: Json, depth: int) -> list[Json]:
