@@ -347,7 +347,10 @@ class Writable:
         return listed is None or any(is_equal(instance, value) for value in listed)
 
     def flat_fits(self, flat: list[Json], instance: Json) -> bool:
-        is_listed = any("enum" in one or "const" in one for one in flat)
+        listed = [value for one in flat for value in ([one["const"]] if "const" in one else one.get("enum", []))]
+        is_listed = any(json.dumps(value) == json.dumps(instance) for value in listed)
+        if listed and not is_listed:  # written in another way, as 1 and 1.0
+            return False
         if isinstance(instance, float) and instance == int(instance) and not is_listed:
             return False
         if kind_of(instance) == "number":
