@@ -303,6 +303,8 @@ AnswerReader::Step AnswerReader::text_part() {
   }
   emit_text(mark.at);
   if (!has_ended() && text_.size() < retry_) return Step::wait;
+  if (!has_ended() && begin_of_partial(text_marks_) <= mark.at)
+    return Step::wait;  // perhaps a longer mark: [TOOL_CALLS]
   const Found found = read_mark(mark);
   if (found == Found::more && waits_for_more(mark.at)) return Step::wait;
   retry_ = 0;
