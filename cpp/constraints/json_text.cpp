@@ -28,11 +28,17 @@ bool is_value_string(const JsonPlace& place) { return place.in_string() && !plac
 
 int room_in_string(const JsonPlace& place) { return place.max_length() - place.length(); }
 
-int characters_before_quote(const std::string& piece) {
+// The characters that begin in the piece before its first quote. escape_left: its first bytes end an escape sequence.
+int characters_before_quote(const std::string& piece, int escape_left) {
   int count = 0;
-  for (std::size_t i = 0; i < piece.size() && piece[i] != '"'; ++i) {
-    count += begins_character(piece[i]) ? 1 : 0;
-    if (piece[i] == '\\') ++i;
+  for (const char c : piece) {
+    if (escape_left > 0) {
+      escape_left = c == 'u' && escape_left == 1 ? 4 : escape_left - 1;
+      continue;
+    }
+    if (c == '"') break;
+    if (c == '\\') escape_left = 1;
+    count += begins_character(c) ? 1 : 0;
   }
   return count;
 }
@@ -249,15 +255,14 @@ JsonTokens::JsonTokens(std::vector<std::string> pieces) : pieces_(std::move(piec
     const auto quotes = std::count(piece.begin(), piece.end(), '"');
     if (quotes > 0) quoted_.push_back(static_cast<Token>(characters_.size()));
     if (quotes > 1) paired_.push_back(static_cast<Token>(characters_.size()));
-    characters_.push_back(characters_before_quote(piece));
+    characters_.push_back(characters_before_quote(piece, 0));
     most_characters_ = std::max(most_characters_, characters_.back());
   }
 }
 
-// In the middle of an escape sequence a quote may belong to it.
 int JsonTokens::characters(const JsonPlace& place, Token token) const {
-  const int left = place.escape_left();
-  return left > 0 ? static_cast<int>(piece(token).size()) - left : characters_[idx(token)];
+  if (place.escape_left() == 0) return characters_[idx(token)];
+  return characters_before_quote(piece(token), place.escape_left());
 }
 
 bool JsonTokens::allows(const JsonPlace& place, Token token) const {

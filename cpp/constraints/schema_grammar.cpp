@@ -24,10 +24,10 @@ constexpr std::uint64_t max_counts = 4096;        // listed properties times the
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t max_places = 2000;  // of JsonPlaces
 
-// Characters that JSON does not escape, or escapes; surrogates come in pairs.
+// The inside of a JSON string: characters as they are, or escaped; surrogates come in pairs.
 const char* const characters =
-    "([^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" ([0-9abcefABCEF] [0-9a-fA-F]{3} | [dD] [0-7] "
-    "[0-9a-fA-F]{2} | [dD] [89abAB] [0-9a-fA-F]{2} \"\\\\u\" [dD] [c-fC-F] [0-9a-fA-F]{2})))*";
+    R"re(([^"\\\x00-\x1f]|\\(["\\/bfnrt]|u([0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}|)re"
+    R"re([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*)re";
 
 // Where nearly any character may come next: for each such place a mask of the whole vocabulary is computed.
 std::int64_t num_open_places(const ByteAutomaton& automaton) {
@@ -138,7 +138,10 @@ class Writer {
     }
     return "\"\\\"\" " + shared(kind, body) + " \"\\\"\"";
   }
-  std::string any_string() { return shared("string", "\"\\\"\" " + shared("characters", characters) + " \"\\\"\""); }
+  std::string any_string() {
+    static const std::string body = Pattern(characters, Pattern::Match::whole).rule_body(Pattern::Text::plain);
+    return shared("string", "\"\\\"\" " + shared("characters", body) + " \"\\\"\"");
+  }
 
   std::string of_strings(const SchemaStrings& strings, int atom) {
     const std::string& place = nodes_.atom(atom).place;
@@ -149,9 +152,9 @@ class Writer {
     if (most && *most > in_grammar && *most > strings.least) {
       const bool can_end_anywhere = !strings.pattern || strings.is_web_address;
       if (style_.is_whole && can_end_anywhere) long_strings_[atom] = *most;
-      else if (strings.pattern) nodes_.unsupported(place + "/maxLength", " together with pattern or format");
+      else if (strings.pattern) nodes_.unsupported(strings.most_place, " together with pattern or format");
       else
-        nodes_.unsupported(place + "/maxLength",
+        nodes_.unsupported(strings.most_place,
                            " above " + std::to_string(max_counted_places) + " in a part of the output");
       most.reset();
     }
@@ -179,7 +182,8 @@ class Writer {
     else most = std::min<std::uint64_t>(most.value_or(first.size()), first.size());
     if (!arrays.unique_place.empty() && arrays.items) {
       const auto values = nodes_.few_values(*arrays.items);
-      if (values) most = std::min<std::uint64_t>(most.value_or(values->size()), values->size());
+      const std::uint64_t num_items = first.size() + (values ? values->size() : 0);
+      if (values) most = std::min(most.value_or(num_items), num_items);
     }
     // rest(i): after i items.
     const auto counted = [&](std::uint64_t written) {
@@ -376,7 +380,7 @@ class PlaceFinder {
     for (const int atom : atoms) {
       const auto limit = long_strings_.find(atom);
       if (limit != long_strings_.end() && (is_any || limit->second < *longest))
-        nodes_.unsupported(nodes_.atom(atom).place + "/maxLength", " where another string may be longer");
+        nodes_.unsupported(nodes_.atom(atom).as<SchemaStrings>()->most_place, " where another string may be longer");
     }
     if (!is_any) place.max_length = static_cast<int>(std::min<std::uint64_t>(*longest, JsonPlaces::no_limit));
   }

@@ -355,6 +355,7 @@ SchemaAtom SchemaNodes::strings(const Json& schema, const std::string& place) {
   strings.least = small_count(schema, "minLength", place, 0);
   const std::uint64_t most = count(schema, "maxLength", place, no_limit);
   if (most != no_limit) strings.most = most;
+  strings.most_place = place + "/maxLength";
   if (schema.contains("pattern")) {
     if (!schema.at("pattern").is_string()) fail(place + "/pattern", "must be a string");
     strings.pattern = read_pattern(schema.at("pattern"), Pattern::Match::search, place + "/pattern");
@@ -512,6 +513,7 @@ std::optional<int> SchemaNodes::both(int left, int right) {
       all.pattern = all.pattern ? *all.pattern & *strings->pattern : *strings->pattern;
     }
     all.least = std::max(all.least, strings->least);
+    if (strings->most && (!all.most || *strings->most < *all.most)) all.most_place = strings->most_place;
     all.most = smaller(all.most, strings->most);
     made.form = std::move(all);
   } else if (const auto* arrays = a.as<SchemaArrays>()) {

@@ -30,6 +30,7 @@ struct SchemaStrings {
   std::optional<Pattern> pattern;  // that the whole text matches; nullopt: any text
   std::uint64_t least = 0;         // characters
   std::optional<std::uint64_t> most;
+  std::string most_place;       // of maxLength
   bool is_web_address = false;  // the pattern is web_address: `most` need not be a part of it
 };
 

@@ -129,8 +129,8 @@ class ArrivedStream final : public httplib::Stream {
 };
 
 // The library's server, with connections that wait in a WaitingRoom. Its public functions give each connection a thread
-// from its first byte to its last, and none serves bytes that have arrived. Hence two functions that are not public: the
-// virtual process_and_close_socket(), whose `override` fails to compile if it moves, and process_request(), whose
+// from its first byte to its last, and none serves bytes that have arrived. Hence two functions that are not public:
+// the virtual process_and_close_socket(), whose `override` fails to compile if it moves, and process_request(), whose
 // behaviour tests/server/test_connections.py and test_border.py pin.
 class RoomServer final : public httplib::Server {
  public:
