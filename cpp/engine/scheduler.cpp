@@ -16,10 +16,20 @@ constexpr int no_limit = std::numeric_limits<int>::max();
 
 bool is_active(const std::shared_ptr<ScheduledRequest>& request) { return request && request->has_slot(); }
 
-// The number of prompt tokens that need not be read if they are cached. The last token must be read, and so must tokens
-// that are scored.
-int num_usable(const ScheduledRequest& request) {
-  return request.sequence().prompt_score ? 0 : static_cast<int>(request.sequence().tokens.size()) - 1;
+// The number of prompt tokens that need not be read if they are cached: all but the last.
+int num_usable(const ScheduledRequest& request) { return static_cast<int>(request.sequence().tokens.size()) - 1; }
+
+// The same where only tokens are kept, without scores.
+int num_usable_without_scores(const ScheduledRequest& request) {
+  const Score* const score = request.sequence().prompt_score.get();
+  return score == nullptr ? num_usable(request) : score->reusable(nullptr, num_usable(request));
+}
+
+// The scores of the num_read tokens that a request begins with and another one has read; null: none has.
+void take_scores(const ScheduledRequest* other, int num_read, ScheduledRequest& request) {
+  Score* const score = request.sequence().prompt_score.get();
+  if (score == nullptr || num_read <= score->num_unscored()) return;
+  score->take(*other->sequence().prompt_score, num_read);
 }
 
 }  // namespace
@@ -116,7 +126,11 @@ std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest&
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const std::shared_ptr<ScheduledRequest>& cached = slots_[i];
     const bool is_free = !is_active(cached) && request.wanted_slot().value_or(numbers_[i]) == numbers_[i];
-    slots.push_back({is_free, cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
+    const int length = num_cached(i);
+    SlotChoice::Slot slot{is_free, cached ? &cached->sequence().tokens : nullptr, length, length};
+    if (const Score* const score = request.sequence().prompt_score.get(); score != nullptr && cached)
+      slot.usable = score->reusable(cached->sequence().prompt_score.get(), length);
+    slots.push_back(slot);
   }
   return slot_choice_.choose(request.sequence().tokens, num_usable(request), slots, stored);
 }
@@ -136,7 +150,8 @@ void Scheduler::begin_next_request() {
   if (next == waiting_.end()) return;
   std::shared_ptr<ScheduledRequest> request = *next;
   const std::vector<Token>& prompt = request->sequence().tokens;
-  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*request)) : 0;
+  const int most_stored = num_usable_without_scores(*request);
+  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, most_stored) : 0;
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
   if (!chosen) return;
   waiting_.erase(next);
@@ -144,9 +159,11 @@ void Scheduler::begin_next_request() {
   request->begin_reading(slot, numbers_[idx(slot)]);
   keep_what_is_lost(idx(slot), chosen->prefix);
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
-  if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
+  if (stored >= prefix + worth_copying && store_->restore(prompt, most_stored, slot)) prefix = stored;
   else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
-  request->sequence().stats.prompt_cached_tokens = decoder_.reuse_prefix(slot, prefix);
+  prefix = decoder_.reuse_prefix(slot, prefix);
+  request->sequence().stats.prompt_cached_tokens = prefix;
+  take_scores(slots_[idx(chosen->source >= 0 ? chosen->source : slot)].get(), prefix, *request);
   slots_[idx(slot)] = std::move(request);
   slot_choice_.use(slot);
 }

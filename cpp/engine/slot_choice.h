@@ -26,6 +26,7 @@ class SlotChoice {
     bool is_free = true;
     const std::vector<Token>* tokens = nullptr;  // null: none
     int length = 0;                              // how many of the tokens are in the cache
+    int usable = length;                         // how many of these the prompt may begin with
   };
   struct Chosen {
     int slot;

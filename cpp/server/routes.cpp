@@ -48,6 +48,7 @@ void add_routes(HttpServer& http, ModelPool& pool) {
       {{"/v1/completions"}, completions},
       {{"/v1/responses", "/responses"}, responses},
       {{"/v1/embeddings"}, embeddings},
+      {{"/v1/score"}, scores},
       {{"/completion", "/completions"}, llama_completion},
       {{"/infill"}, llama_infill},
       {{"/v1/messages"}, anthropic_messages},
