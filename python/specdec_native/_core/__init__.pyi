@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log']
+__all__: list[str] = ['Cancellation', 'Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'shares', 'suggestion', 'take_log']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -33,6 +33,19 @@ class Cancelled(Error):
     """
     The generation was cancelled; the Generator stays usable.
     """
+class Cancellation:
+    """
+    Ends work that runs in another thread.
+    """
+    def __init__(self) -> None:
+        ...
+    def ask(self) -> None:
+        """
+        Any thread may call this.
+        """
+    @property
+    def is_asked(self) -> bool:
+        ...
 class ChatPrompt:
     """
     A conversation as a prompt, with the options of a request; made by Generator.chat().
@@ -131,17 +144,25 @@ class Generator:
         """
         Whether a request (None: a future one) uses drafts, and if not, why.
         """
-    def embed(self, text: typing.Any) -> numpy.typing.NDArray[numpy.float32]:
+    def embed(self, text: typing.Any, cancellation: Cancellation) -> numpy.typing.NDArray[numpy.float32]:
         """
-        The embedding of a str or token ids, normalized to length 1.
+        The embedding of a str or token ids, normalized to length 1. Raises Cancelled once that is asked for.
         """
     def hidden_rows(self, text: typing.Any, layers: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_top: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         """
         (tokens, rows [tokens, layers, width], top_tokens and top_logprobs [tokens, num_top]) of a str or token ids.
         """
+    def label_tokens(self, label: typing.Any) -> list[int]:
+        """
+        The tokens of a label, a str or token ids, as the continuation of a prompt.
+        """
     def load_prefix(self, path: str) -> tuple[int, str]:
         """
         Fills the caches of a free slot from a file; returns (number of tokens, ""), or (0, why the file is unusable).
+        """
+    def prompt_tokens(self, prompt: typing.Any) -> list[int]:
+        """
+        The tokens of a prompt, a str or token ids.
         """
     def save_prefix(self, request: RequestHandle, path: str) -> int:
         """
@@ -154,6 +175,14 @@ class Generator:
     def submit(self, prompt: typing.Any, score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
         Submits a request; any thread may call it. Takes the options of request_options(). read_prompt: read the prompt even if max_tokens is 0.
+        """
+    def submit_label(self, prompt: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], label: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> RequestHandle:
+        """
+        Submits a request that scores a label after the prompt.
+        """
+    def submit_reading(self, prompt: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> RequestHandle:
+        """
+        Submits a request that only reads the prompt.
         """
     def time_passes(self, after: RequestHandle, max_tokens: typing.SupportsInt | typing.SupportsIndex, repeats: typing.SupportsInt | typing.SupportsIndex) -> list[float]:
         """
@@ -263,6 +292,14 @@ def render_chat_template(source: str, messages: str, tools: str, add_generation_
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a request: name -> type, requirement, default, command line flags and help.
+    """
+def shares(logprobs: collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]) -> list[float]:
+    """
+    The labels' shares of their common probability, from their log-probabilities.
+    """
+def suggestion(word: str, candidates: collections.abc.Sequence[str]) -> str:
+    """
+    "; did you mean X?" for the candidate closest to a word, or "" if none is close.
     """
 def take_log() -> list[tuple[int, str]]:
     """
