@@ -20,8 +20,8 @@ std::string content_of(const std::string& path) {
     return file.read_all();
   } catch (const Error&) {
     throw;
-  } catch (const std::exception&) {  // bad_alloc, length_error
-    throw UnusableFile(path + ": is larger than the memory");
+  } catch (const std::exception&) {  // bad_alloc, length_error; the file itself may be all right
+    throw Error(path + ": is larger than the free memory");
   }
 }
 

@@ -285,13 +285,16 @@ int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
   Request holding;
   holding.slot = slot;
   const auto holder = std::make_shared<ScheduledRequest>(num_requests_++, holding, prefix.tokens, 0, 0);
+  bool is_restored = false;
   executor_->run([&] {
-    const int place = scheduler_.adopt(holder);
-    if (place < 0) throw SlotBusy(path + " cannot be loaded while requests use all slots; wait for one to end");
-    if (states_.restore(place, prefix)) return;
+    const auto fill = [&](int place) { return is_restored = states_.restore(place, prefix); };
+    if (!scheduler_.adopt(holder, fill))
+      throw SlotBusy(path + " cannot be loaded while requests use all slots; wait for one to end");
+  });
+  if (!is_restored) {
     throw UnusableFile(path +
                        ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
-  });
+  }
   return count;
 }
 

@@ -1,7 +1,8 @@
 #include "engine/prefix_cache.h"
 
 #include <algorithm>
-#include <exception>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include "engine/slot_choice.h"
@@ -60,26 +61,36 @@ bool PrefixCache::restore(const std::vector<Token>& prompt, int usable, int slot
     best.kept = std::make_shared<const PrefixFile>(std::move(*file));
   }
   const bool is_restored = states_->restore(slot, *best.kept);
+  if (!is_restored) too_long_ = std::min(too_long_, static_cast<int>(best.kept->tokens.size()));
   if (is_kept) {
-    kept_.remove(best.kept);
-    memory_used_ -= bytes_of(*best.kept);
+    const auto kept = std::find(kept_.begin(), kept_.end(), best.kept);
+    kept_.splice(kept_.begin(), kept_, kept);
+    if (!is_restored) drop(kept);
+  } else if (is_restored) {
+    keep_in_memory(best.kept);
   }
-  if (is_restored) keep_in_memory(best.kept);
-  else too_long_ = std::min(too_long_, static_cast<int>(best.kept->tokens.size()));
   return is_restored;
+}
+
+PrefixCache::List::iterator PrefixCache::drop(List::iterator kept) {
+  memory_used_ -= bytes_of(**kept);
+  return kept_.erase(kept);
 }
 
 // Drops prefixes that this one begins with, since they are no longer needed, then the least recently used.
 void PrefixCache::keep_in_memory(const Kept& prefix) {
   const std::uint64_t bytes = bytes_of(*prefix);
   if (bytes > options_.memory_bytes) return;
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
-    const bool is_needed = !begins_with(prefix->tokens, (*kept)->tokens);
-    if (!is_needed) memory_used_ -= bytes_of(**kept);
-    kept = is_needed ? std::next(kept) : kept_.erase(kept);
+  List added;
+  try {
+    added.push_back(prefix);
+  } catch (const std::bad_alloc&) {
+    return;
   }
-  for (; memory_used_ + bytes > options_.memory_bytes; kept_.pop_back()) memory_used_ -= bytes_of(*kept_.back());
-  kept_.push_front(prefix);
+  for (auto kept = kept_.begin(); kept != kept_.end();)
+    kept = begins_with(prefix->tokens, (*kept)->tokens) ? drop(kept) : std::next(kept);
+  while (memory_used_ + bytes > options_.memory_bytes) drop(std::prev(kept_.end()));
+  kept_.splice(kept_.begin(), added);
   memory_used_ += bytes;
 }
 

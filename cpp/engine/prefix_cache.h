@@ -40,6 +40,7 @@ class PrefixCache final : public PrefixStore {
 
  private:
   using Kept = std::shared_ptr<const PrefixFile>;
+  using List = std::list<Kept>;
   struct Best {
     int length = 0;
     Kept kept;         // null: in the folder
@@ -54,10 +55,11 @@ class PrefixCache final : public PrefixStore {
   bool is_in_folder(const std::vector<Token>& tokens);
   bool is_in_memory(const std::vector<Token>& tokens);
   void keep_in_memory(const Kept& prefix);
+  List::iterator drop(List::iterator kept);
 
   const std::unique_ptr<SlotStates> states_;
   Options options_;
-  std::list<Kept> kept_;  // the last used first
+  List kept_;  // the last used first
   std::uint64_t memory_used_ = 0;
   int too_long_ = std::numeric_limits<int>::max();  // tokens of the shortest prefix that could not be restored
   std::map<int, std::vector<Token>> in_folder_;     // by slot: the tokens that idle() last found there, or wrote

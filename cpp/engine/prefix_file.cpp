@@ -38,16 +38,14 @@ PrefixFile read_prefix_file(const std::string& path) {
 
 std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key,
                                       const std::string& draft_key) {
-  try {
-    CheckedFileStart file(path, magic, version);
-    if (file.field(target_key.size()) != target_key || file.field(draft_key.size()) != draft_key) return {};
-    const std::string bytes = file.field(max_token_bytes);
-    std::vector<Token> tokens(bytes.size() / sizeof(Token));
-    if (!tokens.empty()) std::memcpy(tokens.data(), bytes.data(), tokens.size() * sizeof(Token));
-    return tokens;
-  } catch (const Error&) {
-    return {};
-  }
+  CheckedFileStart file(path, magic, version);
+  if (file.field(target_key.size()) != target_key || file.field(draft_key.size()) != draft_key)
+    throw UnusableFile(path + ": is for another model");
+  const std::string bytes = file.field(max_token_bytes);
+  if (bytes.empty() || bytes.size() % sizeof(Token) != 0) throw UnusableFile(path + ": is damaged");
+  std::vector<Token> tokens(bytes.size() / sizeof(Token));
+  std::memcpy(tokens.data(), bytes.data(), bytes.size());
+  return tokens;
 }
 
 }  // namespace specdec

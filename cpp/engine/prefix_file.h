@@ -26,8 +26,8 @@ void write_prefix_file(const std::string& path, const PrefixFile& prefix);
 // Throws UnusableFile, or Error if the file cannot be read.
 PrefixFile read_prefix_file(const std::string& path);
 
-// Reads only the tokens, without checking the whole file. Empty if the part read is damaged, has other keys, or cannot
-// be read.
+// Reads only the tokens, without checking the whole file. Throws UnusableFile if the part read is damaged, of another
+// kind, or for other models; Error if the file cannot be read, which may pass.
 std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key,
                                       const std::string& draft_key);
 

@@ -1,6 +1,8 @@
 #include "engine/prefix_folder.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -54,15 +56,22 @@ std::string PrefixFolder::name_of(const std::vector<Token>& tokens) const {
 }
 
 const std::map<std::string, std::vector<Token>>& PrefixFolder::prefixes() {
-  std::map<std::string, std::vector<Token>> found;
+  std::set<std::string> names;
   for (const BoundedFolder::File& file : folder_.files()) {
     const std::string name = file.path.filename().string();
-    if (name.rfind(key_hash_ + "-", 0) != 0) continue;
-    const auto known = prefixes_.find(name);
-    found[name] = known != prefixes_.end() ? std::move(known->second)
-                                           : read_prefix_tokens(file.path.string(), target_key_, draft_key_);
+    if (name.rfind(key_hash_ + "-", 0) == 0) names.insert(name);
   }
-  prefixes_ = std::move(found);
+  for (auto known = prefixes_.begin(); known != prefixes_.end();)
+    known = names.count(known->first) > 0 ? std::next(known) : prefixes_.erase(known);
+  for (const std::string& name : names) {
+    if (prefixes_.count(name) > 0) continue;
+    try {
+      prefixes_[name] = read_prefix_tokens(folder_.path_of(name).string(), target_key_, draft_key_);
+    } catch (const UnusableFile&) {
+      prefixes_[name] = {};
+    } catch (const Error&) {  // read again at the next call
+    }
+  }
   return prefixes_;
 }
 
@@ -75,12 +84,20 @@ std::optional<PrefixFile> PrefixFolder::read(const std::string& name) {
       throw UnusableFile(path + ": is for another model");
     folder_.mark_used(name);
     return prefix;
-  } catch (const Error& error) {
-    if (!fs::exists(path, ignored)) return std::nullopt;
-    note_(std::string("a kept prompt is read again: ") + error.what());
+  } catch (const UnusableFile& error) {
+    tell("a kept prompt is read again: ", error);
     folder_.remove(name);
+  } catch (const Error& error) {  // it may be readable later
+    if (fs::exists(path, ignored)) tell("a kept prompt is read again: ", error);
   }
   return std::nullopt;
+}
+
+void PrefixFolder::tell(const char* what, const std::exception& error) const noexcept {
+  try {
+    note_(std::string(what) + error.what());
+  } catch (...) {  // no memory for the note
+  }
 }
 
 void PrefixFolder::write(PrefixFile prefix) {
@@ -111,7 +128,7 @@ void PrefixFolder::work() {
     try {
       write_now(prefix);
     } catch (const std::exception& error) {  // no room, no memory
-      note_(std::string("a prompt is not kept: ") + error.what());
+      tell("a prompt is not kept: ", error);
     }
     lock.lock();
   }
@@ -125,8 +142,11 @@ void PrefixFolder::write_now(const PrefixFile& prefix) {
   for (const BoundedFolder::File& file : folder_.files()) {
     const std::string other = file.path.filename().string();
     if (other.rfind(key_hash_ + "-", 0) != 0) continue;
-    if (begins_with(prefix.tokens, read_prefix_tokens(file.path.string(), target_key_, draft_key_)))
-      older.push_back(other);
+    try {
+      if (begins_with(prefix.tokens, read_prefix_tokens(file.path.string(), target_key_, draft_key_)))
+        older.push_back(other);
+    } catch (const Error&) {  // what cannot be read is not known to be a prefix
+    }
   }
   const std::uint64_t bytes =
       prefix.target_state.size() + prefix.draft_state.size() + prefix.tokens.size() * sizeof(Token);

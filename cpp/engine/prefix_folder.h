@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -29,9 +30,9 @@ class PrefixFolder {
   PrefixFolder(const PrefixFolder&) = delete;
   PrefixFolder& operator=(const PrefixFolder&) = delete;
 
-  // The tokens of each prefix in the folder now, by file name.
+  // The tokens of each prefix in the folder now, by file name; none if the file is of no use.
   const std::map<std::string, std::vector<Token>>& prefixes();
-  // Nullopt if the file is gone or damaged; a damaged file is noted and removed.
+  // Nullopt if the file is gone, damaged or cannot be read now. The latter two are noted, and a damaged file is removed.
   std::optional<PrefixFile> read(const std::string& name);
   // Writes the prefix, with the folder's keys, on another thread. Removes files with prefixes that it begins with.
   void write(PrefixFile prefix);
@@ -39,6 +40,7 @@ class PrefixFolder {
 
  private:
   std::string name_of(const std::vector<Token>& tokens) const;
+  void tell(const char* what, const std::exception& error) const noexcept;
   void work();
   void write_now(const PrefixFile& prefix);
 

@@ -62,7 +62,7 @@ PromptProgress RequestHandle::prompt_progress() const {
           stats_.prompt_seconds, slot_};
 }
 
-void RequestHandle::set_prompt_progress(std::int64_t num_read, const Stats& stats) {
+void RequestHandle::set_prompt_progress(std::int64_t num_read, const Stats& stats) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   prompt_read_ = num_read;
   stats_ = stats;
@@ -110,7 +110,7 @@ void RequestHandle::add(Piece piece, const Stats& stats) {
   notify(std::move(lock));
 }
 
-void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
+void RequestHandle::end(std::exception_ptr error, const Stats& stats) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   if (is_done_) return;
   is_done_ = true;
@@ -121,13 +121,22 @@ void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
   notify(std::move(lock));
 }
 
-void RequestHandle::notify(std::unique_lock<std::mutex> lock) {
+void RequestHandle::end_unbegun(const std::exception_ptr& error) noexcept {
+  queue_->finish_request();
+  end(error, request_->sequence().stats);
+}
+
+void RequestHandle::notify(std::unique_lock<std::mutex> lock) noexcept {
   const std::shared_ptr<const std::function<void()>> listener = listener_;
   const bool is_end = is_done_;
   lock.unlock();
   changed_.notify_all();
   if (is_end) ended_.notify_all();
-  if (listener && *listener) (*listener)();
+  if (!listener || !*listener) return;
+  try {
+    (*listener)();
+  } catch (...) {  // it must not throw; the models' thread goes on
+  }
 }
 
 std::optional<Piece> PieceReader::next() {

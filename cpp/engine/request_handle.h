@@ -70,13 +70,16 @@ class RequestHandle {
 
  private:
   friend class Executor;
+  friend class ExecutorQueue;
+  friend class OwnedSubmission;
 
   void add(Piece piece, const Stats& stats);
-  void end(std::exception_ptr error, const Stats& stats);  // allocates nothing
+  void end(std::exception_ptr error, const Stats& stats) noexcept;  // allocates nothing
+  void end_unbegun(const std::exception_ptr& error) noexcept;       // the executor did not take it
   void set_drafting(std::string drafting);
-  void set_prompt_progress(std::int64_t num_read, const Stats& stats);
+  void set_prompt_progress(std::int64_t num_read, const Stats& stats) noexcept;
   bool is_cancelled() const { return is_cancelled_; }
-  void notify(std::unique_lock<std::mutex> lock);
+  void notify(std::unique_lock<std::mutex> lock) noexcept;
 
   const std::shared_ptr<ScheduledRequest> request_;  // only the executor's thread uses it
   const std::shared_ptr<ExecutorQueue> queue_;

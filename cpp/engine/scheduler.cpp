@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -14,8 +13,6 @@ namespace {
 constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait
 constexpr int no_limit = std::numeric_limits<int>::max();
 
-bool is_active(const std::shared_ptr<ScheduledRequest>& request) { return request && request->has_slot(); }
-
 // The number of prompt tokens that need not be read if they are cached. The last token must be read, and so must tokens
 // that are scored.
 int num_usable(const ScheduledRequest& request) {
@@ -25,21 +22,16 @@ int num_usable(const ScheduledRequest& request) {
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
-    : decoder_(decoder),
-      vocabulary_(vocabulary),
-      slots_(idx(num_slots)),
-      numbers_(idx(num_slots)),
-      slot_choice_(num_slots) {
-  std::iota(numbers_.begin(), numbers_.end(), 0);
+    : decoder_(decoder), vocabulary_(vocabulary), ledger_(decoder, num_slots), slot_choice_(num_slots) {
+  running_.reserve(idx(num_slots));
+  group_.reserve(idx(num_slots));
 }
 
 void Scheduler::add(std::shared_ptr<ScheduledRequest> request) {
-  if (request->sequence().remaining == 0 && !request->reads_prompt()) {
-    request->end();
-    ended_.push_back(std::move(request));
-  } else {
-    waiting_.push_back(std::move(request));
-  }
+  const bool is_over = request->sequence().remaining == 0 && !request->reads_prompt();
+  Requests& queue = is_over ? ended_ : waiting_;
+  queue.push_back(std::move(request));
+  if (is_over) queue.back()->end();
 }
 
 std::optional<Event> Scheduler::next() {
@@ -50,16 +42,12 @@ std::optional<Event> Scheduler::next() {
 }
 
 const ScheduledRequest* Scheduler::reading() const {
-  const auto is_reading = [](const auto& request) {
-    return request && request->state() == ScheduledRequest::State::reading;
-  };
-  const auto found = std::find_if(slots_.begin(), slots_.end(), is_reading);
-  return found == slots_.end() ? nullptr : found->get();
+  const auto is_reading = [](const auto& request) { return request->state() == ScheduledRequest::State::reading; };
+  const auto found = std::find_if(begun_.begin(), begun_.end(), is_reading);
+  return found == begun_.end() ? nullptr : found->get();
 }
 
-bool Scheduler::is_idle() const {
-  return waiting_.empty() && ended_.empty() && std::none_of(slots_.begin(), slots_.end(), is_active);
-}
+bool Scheduler::is_idle() const { return waiting_.empty() && ended_.empty() && begun_.empty(); }
 
 std::optional<Event> Scheduler::take_event() {
   if (!ended_.empty()) {
@@ -67,14 +55,22 @@ std::optional<Event> Scheduler::take_event() {
     ended_.pop_front();
     return event;
   }
-  for (std::size_t tried = 0; tried < slots_.size(); ++tried) {
-    const std::shared_ptr<ScheduledRequest>& request = slots_[next_slot_];
-    if (is_active(request) && request->has_pieces()) {
-      Event event{request, request->next_piece(vocabulary_)};
-      if (event.is_last()) finish(*request);
+  for (int tried = 0; tried < num_slots(); ++tried) {
+    const SlotLedger::Holder request = ledger_.holder(next_place_);
+    if (ledger_.is_busy(next_place_) && request->has_pieces()) {
+      Event event{request, std::nullopt};
+      try {
+        event.piece = request->next_piece(vocabulary_);
+      } catch (...) {
+        request->fail(std::current_exception());
+      }
+      if (event.is_last()) {
+        finish(*request);
+        begun_.erase(begun(*request));
+      }
       return event;
     }
-    next_slot_ = (next_slot_ + 1) % slots_.size();
+    next_place_ = (next_place_ + 1) % num_slots();
   }
   return std::nullopt;
 }
@@ -87,8 +83,7 @@ bool Scheduler::step(int max_prompt_tokens) {
 }
 
 bool Scheduler::any_is(ScheduledRequest::State state) const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [state](const auto& request) { return request && request->state() == state; });
+  return std::any_of(begun_.begin(), begun_.end(), [state](const auto& request) { return request->state() == state; });
 }
 
 // Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: how much
@@ -96,98 +91,131 @@ bool Scheduler::any_is(ScheduledRequest::State state) const {
 bool Scheduler::read_prompts(int max_tokens) {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
-    if (!any_is(ScheduledRequest::State::reading)) begin_next_request();
-    const auto is_reading = [](const auto& request) {
-      return request && request->state() == ScheduledRequest::State::reading;
-    };
-    const auto reading = std::find_if(slots_.begin(), slots_.end(), is_reading);
-    if (reading == slots_.end()) break;
-    left -= read_prompt(**reading, any_is(ScheduledRequest::State::running) ? left : max_tokens);
+    const auto is_reading = [](const auto& request) { return request->state() == ScheduledRequest::State::reading; };
+    const auto reading = std::find_if(begun_.begin(), begun_.end(), is_reading);
+    if (reading != begun_.end()) {
+      const SlotLedger::Holder request = *reading;
+      left -= read_prompt(*request, any_is(ScheduledRequest::State::running) ? left : max_tokens);
+    } else if (!begin_next_request()) {
+      break;
+    }
   }
   return any;
 }
 
-int Scheduler::num_cached(std::size_t slot) const {
-  return slots_[slot] ? decoder_.num_cached(static_cast<int>(slot)) : 0;
-}
-
 std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest& request, int stored) {
   std::vector<SlotChoice::Slot> slots;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const std::shared_ptr<ScheduledRequest>& cached = slots_[i];
-    const bool is_free = !is_active(cached) && request.wanted_slot().value_or(numbers_[i]) == numbers_[i];
-    slots.push_back({is_free, cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
+  for (int place = 0; place < num_slots(); ++place) {
+    const int number = ledger_.number(place);
+    const bool is_free = !ledger_.is_busy(place) && request.wanted_slot().value_or(number) == number;
+    slots.push_back({is_free, ledger_.tokens(place), ledger_.length(place), number});
   }
   return slot_choice_.choose(request.sequence().tokens, num_usable(request), slots, stored);
 }
 
-std::size_t Scheduler::place_of(int slot) const {
-  return idx(std::find(numbers_.begin(), numbers_.end(), slot) - numbers_.begin());
-}
-
 bool Scheduler::can_begin(const ScheduledRequest& request) const {
-  if (const std::optional<int> wanted = request.wanted_slot()) return !is_active(slots_[place_of(*wanted)]);
-  return !std::all_of(slots_.begin(), slots_.end(), is_active);
+  if (const std::optional<int> wanted = request.wanted_slot()) return !ledger_.is_busy(ledger_.place_of(*wanted));
+  return static_cast<int>(begun_.size()) < num_slots();
 }
 
-// A request that waits for its own slot lets later ones pass.
-void Scheduler::begin_next_request() {
+// Takes a request from those that wait: it reads its prompt, or has failed. Returns false if none can begin. A request
+// that waits for its own slot lets later ones pass.
+bool Scheduler::begin_next_request() {
   const auto next = std::find_if(waiting_.begin(), waiting_.end(), [this](const auto& r) { return can_begin(*r); });
-  if (next == waiting_.end()) return;
-  std::shared_ptr<ScheduledRequest> request = *next;
+  if (next == waiting_.end()) return false;
+  try {
+    if (!give_slot(*next)) return false;
+    begun_.splice(begun_.end(), waiting_, next);
+  } catch (const Cancelled&) {
+    throw;
+  } catch (...) {
+    (*next)->fail(std::current_exception());
+    ended_.splice(ended_.end(), waiting_, next);
+  }
+  return true;
+}
+
+bool Scheduler::give_slot(const std::shared_ptr<ScheduledRequest>& request) {
   const std::vector<Token>& prompt = request->sequence().tokens;
-  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*request)) : 0;
+  const int usable = num_usable(*request);
+  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, usable) : 0;
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
-  if (!chosen) return;
-  waiting_.erase(next);
-  const int slot = chosen->slot;
-  request->begin_reading(slot, numbers_[idx(slot)]);
-  keep_what_is_lost(idx(slot), chosen->prefix);
+  if (!chosen) return false;
+  const int place = chosen->slot, source = chosen->source;
+  keep_what_is_lost(place, chosen->prefix);
+  SlotLedger::Change change(ledger_, place);
+  const auto restore = [&] { return store_->restore(prompt, usable, place); };
+  const auto copy = [&] {
+    decoder_.copy_prefix(source, place, chosen->source_prefix);
+    return true;
+  };
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
-  if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
-  else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
-  request->sequence().stats.prompt_cached_tokens = decoder_.reuse_prefix(slot, prefix);
-  slots_[idx(slot)] = std::move(request);
-  slot_choice_.use(slot);
+  if (stored >= prefix + worth_copying && change.fill(restore)) prefix = stored;
+  else if (source >= 0) change.fill(copy);
+  request->sequence().stats.prompt_cached_tokens = change.keep(prefix);
+  change.commit(request);
+  request->begin_reading(place, ledger_.number(place));
+  slot_choice_.use(ledger_.number(place));
+  return true;
 }
 
 // Called before all but the first num_kept tokens of an idle slot are overwritten. Losing only a few, such as those of
 // a retried answer, is not worth a copy.
-void Scheduler::keep_what_is_lost(std::size_t slot, int num_kept) {
-  const int cached = num_cached(slot);
-  if (store_ == nullptr || 2 * num_kept > cached) return;
-  store_->overwritten(static_cast<int>(slot), slots_[slot]->sequence().tokens, cached);
+void Scheduler::keep_what_is_lost(int place, int num_kept) {
+  const int cached = ledger_.length(place);
+  if (store_ == nullptr || cached == 0 || 2 * num_kept > cached) return;
+  store_->overwritten(place, *ledger_.tokens(place), cached);
 }
 
 bool Scheduler::keep_idle_prefixes() {
   bool is_done = true;
-  for (std::size_t i = 0; i < slots_.size() && store_ != nullptr; ++i) {
-    if (is_active(slots_[i]) || num_cached(i) == 0) continue;
-    is_done = store_->idle(static_cast<int>(i), slots_[i]->sequence().tokens, num_cached(i)) && is_done;
+  for (int place = 0; place < num_slots() && store_ != nullptr; ++place) {
+    const int cached = ledger_.length(place);
+    if (ledger_.is_busy(place) || cached == 0) continue;
+    is_done = store_->idle(place, *ledger_.tokens(place), cached) && is_done;
   }
   return is_done;
 }
 
 // Returns the number of tokens read.
 int Scheduler::read_prompt(ScheduledRequest& request, int max_tokens) {
-  const int cached = decoder_.num_cached(request.sequence().slot);
+  Sequence& s = request.sequence();
+  const int cached = num_cached(request);
+  prompt_pass_ = {&request, cached, decoder_.prefill_end(s, max_tokens)};
+  is_abandoned_ = false;
+  bool is_over = false;
+  std::exception_ptr interruption;
   try {
-    if (decoder_.prefill(request.sequence(), max_tokens)) {
+    if (decoder_.prefill(s, max_tokens)) {
       request.begin_running();
-      if (request.sequence().remaining == 0) end_without_piece(request);
+      is_over = s.remaining == 0;
     }
   } catch (const Cancelled&) {
-    throw;
+    interruption = std::current_exception();
   } catch (...) {
-    fail(request, std::current_exception());
+    request.fail(std::current_exception());
+    is_over = true;
   }
-  return decoder_.num_cached(request.sequence().slot) - cached;
+  prompt_pass_ = {};
+  const int read = num_cached(request) - cached;
+  if (is_abandoned_) {
+    finish(request);
+    begun_.erase(begun(request));
+  } else if (is_over) {
+    end_without_piece(request);
+  }
+  if (interruption) std::rethrow_exception(interruption);
+  return read;
 }
 
 void Scheduler::cycle() {
-  if (waiting_.empty()) close_gaps();
+  try {
+    if (waiting_.empty()) close_gaps();
+  } catch (...) {  // the gaps stay
+  }
   running_.clear();
-  for (const std::shared_ptr<ScheduledRequest>& request : slots_) {
+  for (int place = 0; place < num_slots(); ++place) {
+    const SlotLedger::Holder& request = ledger_.holder(place);
     if (request && request->state() == ScheduledRequest::State::running) running_.push_back(&request->sequence());
   }
   const auto most = idx(decoder_.capacity(running_));
@@ -211,9 +239,13 @@ void Scheduler::run_cycle() {
     error = std::current_exception();
   }
   for (Sequence* s : group_) {
-    ScheduledRequest& request = *slots_[idx(s->slot)];
-    if (error || s->error) fail(request, error ? error : s->error);
-    else request.take_emitted();
+    ScheduledRequest& request = *ledger_.holder(s->slot);
+    if (error || s->error) {
+      request.fail(error ? error : s->error);
+      end_without_piece(request);
+    } else {
+      request.take_emitted();
+    }
   }
 }
 
@@ -221,120 +253,105 @@ void Scheduler::run_cycle() {
 // the fastest. What an idle slot caches is moved out of the way: to an empty slot, or else to the place that the
 // request leaves.
 void Scheduler::close_gaps() {
-  const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
-  for (auto gap = idx(first - slots_.begin()); gap < slots_.size(); ++gap) {
-    if (is_active(slots_[gap])) continue;
-    const auto slot = idx(slots_.rend() - std::find_if(slots_.rbegin(), slots_.rend(), is_active)) - 1;
-    if (slot < gap) return;
-    if (const auto empty = empty_slot(); empty && num_cached(gap) > 0) move(gap, *empty);
+  int gap = 0;
+  while (gap < num_slots() && !ledger_.is_busy(gap)) ++gap;
+  for (; gap < num_slots(); ++gap) {
+    if (ledger_.is_busy(gap)) continue;
+    int last = num_slots() - 1;
+    while (last > gap && !ledger_.is_busy(last)) --last;
+    if (last == gap) return;
+    if (const auto empty = empty_place(); empty && ledger_.length(gap) > 0) ledger_.move(gap, *empty);
     const std::optional<PrefixFile> displaced = saved(gap);
-    const std::shared_ptr<ScheduledRequest> request = slots_[gap];
-    move(slot, gap);
-    if (displaced) put_back(slot, *displaced, request);
+    const SlotLedger::Holder request = ledger_.holder(gap);
+    ledger_.move(last, gap);
+    if (displaced) put_back(last, *displaced, request);
   }
 }
 
-std::optional<std::size_t> Scheduler::empty_slot() const {
-  for (std::size_t i = slots_.size(); i-- > 0;) {
-    if (!is_active(slots_[i]) && num_cached(i) == 0) return i;
+std::optional<int> Scheduler::empty_place() const {
+  for (int place = num_slots(); place-- > 0;) {
+    if (!ledger_.is_busy(place) && ledger_.length(place) == 0) return place;
   }
   return std::nullopt;
 }
 
-// Moves what a slot caches, with its request and number, to another one, whose cache is overwritten.
-void Scheduler::move(std::size_t from, std::size_t to) {
-  decoder_.move(slots_[from]->sequence(), static_cast<int>(to));
-  slots_[to] = std::move(slots_[from]);
-  std::swap(numbers_[from], numbers_[to]);
-  slot_choice_.exchange(static_cast<int>(from), static_cast<int>(to));
-}
-
 // Nullopt if nothing is cached or it cannot be saved.
-std::optional<PrefixFile> Scheduler::saved(std::size_t slot) noexcept {
-  const int length = num_cached(slot);
+std::optional<PrefixFile> Scheduler::saved(int place) noexcept {
+  const int length = ledger_.length(place);
   if (length == 0 || states_ == nullptr) return std::nullopt;
   try {
-    return states_->save(static_cast<int>(slot), slots_[slot]->sequence().tokens, length);
+    return states_->save(place, *ledger_.tokens(place), length);
   } catch (...) {  // no memory, or the draft's head was interrupted
     return std::nullopt;
   }
 }
 
 // If this fails, the tokens are read again.
-void Scheduler::put_back(std::size_t slot, const PrefixFile& prefix,
-                         std::shared_ptr<ScheduledRequest> request) noexcept {
-  try {
-    if (!states_->restore(static_cast<int>(slot), prefix)) return;
-    request->sequence().slot = static_cast<int>(slot);
-    slots_[slot] = std::move(request);
-  } catch (...) {
-  }
+void Scheduler::put_back(int place, const PrefixFile& prefix, SlotLedger::Holder request) {
+  SlotLedger::Change change(ledger_, place);
+  if (change.fill([&] { return states_->restore(place, prefix); })) change.commit(std::move(request));
 }
 
-void Scheduler::finish(ScheduledRequest& request) {
+Scheduler::Requests::iterator Scheduler::begun(const ScheduledRequest& request) noexcept {
+  return std::find_if(begun_.begin(), begun_.end(), [&](const auto& other) { return other.get() == &request; });
+}
+
+// Ends a request that has a slot, which keeps the delivered tokens; if they cannot be kept, the slot is empty.
+void Scheduler::finish(ScheduledRequest& request) noexcept {
   request.end();
-  decoder_.truncate(request.sequence(), request.num_delivered());
-  slot_choice_.use(request.sequence().slot);
-  if (remembers_outputs_)
-    decoder_.remember(request.sequence(), static_cast<int>(request.sequence().stats.prompt_tokens));
-}
-
-void Scheduler::fail(ScheduledRequest& request, std::exception_ptr error) {
-  request.fail(std::move(error));
-  end_without_piece(request);
-}
-
-void Scheduler::end_without_piece(ScheduledRequest& request) {
-  finish(request);
-  ended_.push_back(slots_[idx(request.sequence().slot)]);
-}
-
-void Scheduler::cancel(std::int64_t id) {
-  const auto is_request = [id](const std::shared_ptr<ScheduledRequest>& request) {
-    return request && request->id() == id;
-  };
-  const auto running = std::find_if(slots_.begin(), slots_.end(), is_request);
-  if (running != slots_.end() && is_active(*running)) finish(**running);
-  for (auto* queue : {&waiting_, &ended_}) {
-    const auto place = std::find_if(queue->begin(), queue->end(), is_request);
-    if (place == queue->end()) continue;
-    (*place)->end();
-    queue->erase(place);
+  Sequence& s = request.sequence();
+  try {
+    decoder_.truncate(s, request.num_delivered());
+  } catch (...) {
+    ledger_.clear(s.slot);
+  }
+  slot_choice_.use(ledger_.number(s.slot));
+  if (!remembers_outputs_) return;
+  try {
+    decoder_.remember(s, static_cast<int>(s.stats.prompt_tokens));
+  } catch (...) {  // no memory: later outputs copy nothing from this one
   }
 }
 
-bool Scheduler::is_cached(const ScheduledRequest& request) const {
-  const int slot = request.sequence().slot;
-  return slot >= 0 && slots_[idx(slot)].get() == &request;
+void Scheduler::end_without_piece(ScheduledRequest& request) noexcept {
+  const auto place = begun(request);
+  finish(request);
+  ended_.splice(ended_.end(), begun_, place);
 }
 
-int Scheduler::adopt(std::shared_ptr<ScheduledRequest> request) {
+void Scheduler::cancel(std::int64_t id) noexcept {
+  for (Requests* queue : {&begun_, &waiting_, &ended_}) {
+    const auto found = std::find_if(queue->begin(), queue->end(), [id](const auto& r) { return r->id() == id; });
+    if (found == queue->end()) continue;
+    if ((*found)->has_slot()) finish(**found);
+    (*found)->end();
+    queue->erase(found);
+  }
+}
+
+bool Scheduler::adopt(const std::shared_ptr<ScheduledRequest>& request, const std::function<bool(int)>& fill) {
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, 0);
-  if (!chosen) return -1;
-  request->begin_reading(chosen->slot, numbers_[idx(chosen->slot)]);
+  if (!chosen) return false;
+  const int place = chosen->slot;
+  keep_what_is_lost(place, chosen->prefix);
+  SlotLedger::Change change(ledger_, place);
+  request->begin_reading(place, ledger_.number(place));
   request->end();
-  keep_what_is_lost(idx(chosen->slot), chosen->prefix);
-  decoder_.keep_prefix(chosen->slot, 0);
-  slots_[idx(chosen->slot)] = std::move(request);
-  slot_choice_.use(chosen->slot);
-  return chosen->slot;
+  if (fill(place)) change.commit(request);
+  slot_choice_.use(ledger_.number(place));
+  return true;
 }
 
 int Scheduler::erase(int slot) {
-  const std::size_t place = place_of(slot);
-  const int count = num_cached(place);
-  decoder_.keep_prefix(static_cast<int>(place), 0);
-  slots_[place].reset();
+  const int place = ledger_.place_of(slot), count = ledger_.length(place);
+  ledger_.clear(place);
   return count;
 }
 
-void Scheduler::cancel_all() {
-  for (const std::shared_ptr<ScheduledRequest>& request : slots_) {
-    if (is_active(request)) finish(*request);
-  }
-  for (const std::shared_ptr<ScheduledRequest>& request : waiting_) request->end();
-  waiting_.clear();
-  ended_.clear();
+void Scheduler::cancel_all() noexcept {
+  for (const auto& request : begun_) finish(*request);
+  for (const auto& request : waiting_) request->end();
+  for (Requests* queue : {&begun_, &waiting_, &ended_}) queue->clear();
 }
 
 }  // namespace specdec

@@ -47,8 +47,9 @@ std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& p
     if (!slots[i].is_free) continue;
     const std::int64_t lost =
         slots[i].length - std::min(slots[i].length, std::max(prefixes[i], held_elsewhere(slots, i)));
-    const std::int64_t value = std::max<std::int64_t>(0, uses_[i].lost + lost - lost_);
-    const Cost cost(value + std::min(longest - prefixes[i], worth_copying), slots[i].length > 0, uses_[i].number);
+    const Use& use = uses_[idx(slots[i].number)];
+    const std::int64_t value = std::max<std::int64_t>(0, use.lost + lost - lost_);
+    const Cost cost(value + std::min(longest - prefixes[i], worth_copying), slots[i].length > 0, use.time);
     if (chosen && cost >= least) continue;
     least = cost;
     ages_to = lost_ + value;
@@ -63,6 +64,6 @@ std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& p
   return chosen;
 }
 
-void SlotChoice::use(int slot) { uses_[idx(slot)] = {++num_uses_, lost_}; }
+void SlotChoice::use(int number) noexcept { uses_[idx(number)] = {++num_uses_, lost_}; }
 
 }  // namespace specdec

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/index.h"
@@ -26,9 +25,10 @@ class SlotChoice {
     bool is_free = true;
     const std::vector<Token>* tokens = nullptr;  // null: none
     int length = 0;                              // how many of the tokens are in the cache
+    int number = 0;                              // 0 .. num_slots - 1; follows the contents to another place
   };
   struct Chosen {
-    int slot;
+    int slot;           // its index in the list
     int prefix;         // how many tokens of the prompt its cache begins with
     int source;         // the slot that has the longest prefix of the prompt, if copying it is worth its time; -1: none
     int source_prefix;  // that prefix; -1: none
@@ -41,18 +41,16 @@ class SlotChoice {
   std::optional<Chosen> choose(const std::vector<Token>& prompt, int usable, const std::vector<Slot>& slots,
                                int stored = 0);
 
-  // Call this when a request begins or ends in the slot.
-  void use(int slot);
-  // Call this when two slots have exchanged their contents.
-  void exchange(int slot, int other) { std::swap(uses_[idx(slot)], uses_[idx(other)]); }
+  // Call this when a request begins or ends in the slot with this number.
+  void use(int number) noexcept;
 
  private:
   struct Use {
-    std::int64_t number = 0;  // of the last use
-    std::int64_t lost = 0;    // lost_ at that time
+    std::int64_t time = 0;  // of the last use, counted in uses
+    std::int64_t lost = 0;  // lost_ at that time
   };
 
-  std::vector<Use> uses_;
+  std::vector<Use> uses_;  // by number
   std::int64_t num_uses_ = 0;
   std::int64_t lost_ = 0;  // GreedyDual's clock: tokens
 };

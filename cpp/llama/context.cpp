@@ -558,12 +558,23 @@ bool Context::drop_before(int slot, int position) {
   const int longest = position - offset(slot) + options_.context_length;
   if (recurrent_ || longest > model_->trained_context()) return false;
   llama_memory_t memory = llama_get_memory(context_.get());
+  const int last = next_position(slot) - 1;
+  CellChange change(*this, slot);
   if (!llama_memory_seq_rm(memory, slot, 0, position - offset(slot))) return false;
   const std::string cells = state(slot);
   llama_memory_seq_rm(memory, slot, -1, -1);
-  if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != next_position(slot) - 1) return false;
+  if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != last) return false;
   firsts_[idx(slot)] = position;
+  change.commit();
   return true;
+}
+
+Context::CellChange::~CellChange() {
+  if (is_committed_) return;
+  try {
+    context_.start_at(slot_, 0);
+  } catch (...) {  // llama.cpp's call does not throw; a failed assertion would end the process anyway
+  }
 }
 
 void Context::checkpoint(int slot, int pass_tokens) {
@@ -579,8 +590,9 @@ void Context::copy(int from, int to) {
   start_at(to, 0);
   if (num_held(from) == 0) return;
   drop_padding(from);
+  CellChange change(*this, to);
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
-    if (!put_state(to, state(from))) return start_at(to, 0);
+    if (!put_state(to, state(from))) return;
   } else {  // at once: llama.cpp would copy cells only before the next pass, and a state may be read or written earlier
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
     guarded([&] { return context_->memory_update(false); });
@@ -588,6 +600,7 @@ void Context::copy(int from, int to) {
   for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_, &prompts_, &whole_pieces_}) {
     (*places)[idx(to)] = (*places)[idx(from)];
   }
+  change.commit();
 }
 
 std::string Context::state(int slot) const {
@@ -631,14 +644,13 @@ bool Context::restore_cache(int slot, const std::string& state, int length) {
     return true;
   }
   llama_memory_t memory = llama_get_memory(context_.get());
+  CellChange change(*this, slot);
   bool is_restored = put_state(slot, state);
   const int first = llama_memory_seq_pos_min(memory, slot), last = llama_memory_seq_pos_max(memory, slot);
   if (options_.holds_window) is_restored = is_restored && 0 <= first && last < length;
   else is_restored = is_restored && (recurrent_ || first == before) && last == length - 1;
-  if (!is_restored) {
-    start_at(slot, 0);
-    return false;
-  }
+  if (!is_restored) return false;
+  change.commit();
   lengths_[idx(slot)] = length;
   if (options_.holds_window) {
     offsets_[idx(slot)] = length - 1 - last;

@@ -162,6 +162,22 @@ class Context : public WindowedModel {
   struct Free {
     void operator()(llama_context* context) const;
   };
+  // A change of a slot's cells. Unless it is committed, the slot is empty in the end: what is recorded about it never
+  // differs from what llama.cpp holds.
+  class CellChange {
+   public:
+    CellChange(Context& context, int slot) : context_(context), slot_(slot) {}
+    ~CellChange();
+    CellChange(const CellChange&) = delete;
+    CellChange& operator=(const CellChange&) = delete;
+    void commit() { is_committed_ = true; }
+
+   private:
+    Context& context_;
+    const int slot_;
+    bool is_committed_ = false;
+  };
+
   int offset(int slot) const { return offsets_[idx(slot)]; }
   bool restore_cache(int slot, const std::string& state, int length);
   bool put_state(int slot, const std::string& state);

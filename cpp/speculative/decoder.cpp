@@ -53,7 +53,7 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
   s.plan.withheld.reserve(max_draft_tokens + 1);
   try {
     target_.expect_prompt(s.slot, s.num_committed - 1);
-    const int end = prefill_end(target_, target_.length(s.slot), s.num_committed - 1, max_tokens);
+    const int end = prefill_end(s, max_tokens);
     if (s.prompt_score) score_tokens(target_, s, end);
     else cache_tokens(target_, s, end);
     if (proposer_ != nullptr && s.num_draft_tokens != 0) proposer_->prefill(s, end);
@@ -62,6 +62,10 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
     restore(s);
     throw;
   }
+}
+
+int Decoder::prefill_end(const Sequence& s, int max_tokens) const {
+  return specdec::prefill_end(target_, target_.length(s.slot), s.num_committed - 1, max_tokens);
 }
 
 int Decoder::capacity(const std::vector<Sequence*>& sequences) const {
@@ -123,12 +127,6 @@ void Decoder::truncate(Sequence& s, int num_committed) {
 
 void Decoder::remember(const Sequence& s, int num_prompt) {
   if (proposer_ != nullptr) proposer_->remember(s.tokens.data() + num_prompt, s.num_committed - num_prompt);
-}
-
-void Decoder::move(Sequence& s, int slot) {
-  copy_prefix(s.slot, slot, num_cached(s.slot));
-  keep_prefix(s.slot, 0);
-  s.slot = slot;
 }
 
 void Decoder::copy_prefix(int from, int to, int length) {
@@ -201,7 +199,7 @@ void Decoder::verify(Sequence& s, int first_row) {
         throw Error(what + " no token to continue the output");
       }
     });
-  } catch (const Error&) {
+  } catch (...) {
     s.error = std::current_exception();
     return;
   }

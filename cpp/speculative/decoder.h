@@ -14,6 +14,7 @@
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
 #include "speculative/sequence.h"
+#include "speculative/slot_caches.h"
 #include "speculative/stats.h"
 
 namespace specdec {
@@ -21,7 +22,7 @@ namespace specdec {
 // Invariant between cycles: the target's cache holds all committed tokens except the last (with recurrent layers a
 // prefix of these), and the proposer's cache holds a prefix of the committed tokens. It also holds after an exception,
 // so the sequences can continue.
-class Decoder {
+class Decoder final : public SlotCaches {
  public:
   // proposer: null decodes without a draft, one token per cycle.
   // draft_length: used for sequences with auto_draft_tokens; null: drafts as many tokens as there is room for.
@@ -30,6 +31,8 @@ class Decoder {
   // Reads committed tokens, except the last, into both caches unless they are there; at most max_tokens per call.
   // Returns true once none is left.
   bool prefill(Sequence& sequence, int max_tokens = std::numeric_limits<int>::max());
+  // How many tokens the target's cache holds after the next call.
+  int prefill_end(const Sequence& sequence, int max_tokens) const;
 
   // The number of sequences like these that one cycle can take without shortening any draft: 1 or more.
   int capacity(const std::vector<Sequence*>& sequences) const;
@@ -44,16 +47,10 @@ class Decoder {
   // To be called when the sequence is finished: its tokens from num_prompt on may be proposed to later sequences.
   void remember(const Sequence& sequence, int num_prompt);
 
-  // Moves a sequence to another slot; discards that slot's contents.
-  void move(Sequence& sequence, int slot);
-
-  int num_cached(int slot) const { return target_.length(slot); }
-  // Copies the first `length` cached tokens of slot `from` to slot `to`.
-  void copy_prefix(int from, int to, int length);
-  // Truncates a slot's caches to at most `length` tokens. Returns the length of the target's cache.
-  int keep_prefix(int slot, int length);
-  // The same, limited to what another text may begin with.
-  int reuse_prefix(int slot, int length) { return keep_prefix(slot, target_.reusable(slot, length)); }
+  int num_cached(int slot) const override { return target_.length(slot); }
+  void copy_prefix(int from, int to, int length) override;
+  int keep_prefix(int slot, int length) override;
+  int reuse_prefix(int slot, int length) override { return keep_prefix(slot, target_.reusable(slot, length)); }
 
  private:
   void read_lost_tokens(const std::vector<Sequence*>& sequences);

@@ -159,7 +159,7 @@ bool DraftModelProposer::draft(const ProposalRequest& request, int row) {
         return false;
       }
     });
-  } catch (const ModelError&) {
+  } catch (...) {
     request.sequence->error = std::current_exception();
     return false;
   }

@@ -105,9 +105,24 @@ void SuffixIndex::remove(Id id) {
 
 // ---- Changes of the text
 
+// What failed halfway is not an index of any text; an empty one is filled again by whoever has the text.
+template <class Change>
+void SuffixIndex::or_clear(Change&& change) {
+  try {
+    change();
+  } catch (...) {
+    clear();
+    throw;
+  }
+}
+
+void SuffixIndex::push(Token token) {
+  or_clear([&] { add(token); });
+}
+
 // Every suffix of the text that occurs twice or more (or is empty) gets the token as a continuation. These are the
 // first entries of active_, because a longer suffix does not occur more often.
-void SuffixIndex::push(Token token) {
+void SuffixIndex::add(Token token) {
   text_.push_back(token);
   Id suffix = root;  // of the text before `token`, `depth` tokens long
   int depth = 0;
@@ -168,11 +183,13 @@ void SuffixIndex::truncate(int new_length) {
     for (const Token token : kept) push(token);
     return;
   }
-  for (int start = length() - 1; start >= 0 && start > new_length - max_depth; --start) {
-    remove_occurrence(start, std::max(0, new_length - start));
-  }
-  text_.resize(idx(new_length));
-  find_active();
+  or_clear([&] {
+    for (int start = length() - 1; start >= 0 && start > new_length - max_depth; --start) {
+      remove_occurrence(start, std::max(0, new_length - start));
+    }
+    text_.resize(idx(new_length));
+    find_active();
+  });
 }
 
 void SuffixIndex::find_active() {

@@ -25,8 +25,9 @@ class SuffixIndex final : public TextIndex {
  public:
   SuffixIndex();
 
+  // If there is no memory for it, the index is empty afterwards.
   void push(Token token);
-  // Drops the tokens from `length` on.
+  // Drops the tokens from `length` on, or all of them, as above.
   void truncate(int length);
   void clear();
   int length() const { return static_cast<int>(text_.size()); }
@@ -55,6 +56,9 @@ class SuffixIndex final : public TextIndex {
   const Node& node(Id id) const { return nodes_[idx(id)]; }
   Token text(int position) const { return text_[idx(position)]; }
 
+  template <class Change>
+  void or_clear(Change&& change);
+  void add(Token token);
   Id child(Id parent, Token token) const;
   Id add_child(Id parent, Token token, int position);
   void remove(Id id);

@@ -1,6 +1,7 @@
 #include "speculative/suffix_proposer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/index.h"
 #include "speculative/copies.h"
@@ -42,7 +43,8 @@ void SuffixProposer::truncate(int slot, int length) { text_of(slot).truncate(len
 
 void SuffixProposer::copy(int from, int to) {
   text_of(std::max(from, to));  // allocates both
-  text_of(to) = text_of(from);
+  SuffixIndex copied = text_of(from);
+  text_of(to) = std::move(copied);
 }
 
 SuffixProposer::Source SuffixProposer::source_at(const TextIndex& index, const TextIndex::Match& match) {

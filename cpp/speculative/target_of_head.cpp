@@ -1,6 +1,7 @@
 #include "speculative/target_of_head.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace specdec {
 
@@ -15,8 +16,13 @@ void HiddenRows::put(int position, Token token, const float* row) {
     first_ = position;
   }
   drop_from(position);
-  tokens_.push_back(token);
   rows_.insert(rows_.end(), row, row + size_);
+  try {
+    tokens_.push_back(token);
+  } catch (...) {
+    rows_.resize(rows_.size() - size_);
+    throw;
+  }
 }
 
 void HiddenRows::drop_from(int position) {
@@ -61,7 +67,8 @@ void TargetOfHead::truncate(int slot, int length) {
 
 void TargetOfHead::copy(int from, int to) {
   target_.copy(from, to);
-  head_.kept(to) = head_.kept(from);
+  HiddenRows copied = head_.kept(from);
+  head_.kept(to) = std::move(copied);
 }
 
 }  // namespace specdec

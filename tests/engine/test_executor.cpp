@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -306,17 +310,179 @@ TEST(closing_ends_all_requests_and_joins) {
   engine.executor->close();
 }
 
-TEST(an_error_of_the_worker_is_everyones_and_it_goes_on) {
+TEST(an_output_that_cannot_be_remembered_is_complete_and_the_others_go_on) {
   Engine engine(2);
   Gate gate;
   engine.in_pass = [&] { gate.wait(); };
-  const auto first = engine.submit({toy::prompt_of(5, 1), 10, 1}),
-             second = engine.submit({toy::prompt_of(7, 2), 300, 2});
+  const Wish short_wish{toy::prompt_of(5, 1), 10, 1}, long_wish{toy::prompt_of(7, 2), 300, 2};
+  const auto first = engine.submit(short_wish), second = engine.submit(long_wish);
   engine.proposer.fails = true;  // when the first has ended
   gate.is_open = true;
-  CHECK(!tokens_of(*second).empty());
-  CHECK(!error_of(*first).empty() && !error_of(*second).empty());
-  CHECK(tokens_of(*engine.submit(wish_of(4))) == alone(wish_of(4)));
+  CHECK(tokens_of(*first) == alone(short_wish) && tokens_of(*second) == alone(long_wish));
+  CHECK(error_of(*first).empty() && error_of(*second).empty() && !engine.proposer.fails);
+}
+
+// The worker's ends of commands and submissions, without a worker.
+TEST(whoever_waits_for_a_command_is_released_whatever_becomes_of_it) {
+  ExecutorQueue queue(8);
+  const auto outcome_of = [&](const std::function<void(OwnedCommand)>& obey) {
+    std::string outcome = "?";
+    std::thread waiting([&] {
+      try {
+        queue.run([&] { throw ModelError("it was run"); }, {}, false);
+        outcome = "done";
+      } catch (const std::exception& error) {
+        outcome = error.what();
+      }
+    });
+    ExecutorQueue::Taken taken;
+    while (taken.commands.empty()) queue.take(1s, taken);
+    obey(std::move(taken.commands.front()));
+    waiting.join();
+    return outcome;
+  };
+  CHECK(outcome_of([](OwnedCommand command) { command.run(); }) == "it was run");
+  CHECK(outcome_of([](OwnedCommand command) { command.fail(nullptr); }) == "done");
+  CHECK(outcome_of([](const OwnedCommand&) {}) == "the thread that runs the models failed; try again");
+  CHECK(outcome_of([&](OwnedCommand command) {
+          std::deque<OwnedCommand> kept;
+          kept.push_back(std::move(command));
+        }) == "the thread that runs the models failed; try again");
+}
+
+TEST(a_submission_that_nobody_takes_ends) {
+  const auto queue = std::make_shared<ExecutorQueue>(8);
+  const auto handle = std::make_shared<RequestHandle>(request_of(wish_of(1), 1), queue);
+  queue->submit(handle);
+  CHECK(queue->num_unfinished() == 1 && queue->first_submitted() == handle);
+  {
+    ExecutorQueue::Taken taken;
+    queue->take(1s, taken);
+    CHECK(taken.submitted.size() == 1 && !handle->is_done() && !queue->first_submitted());
+  }
+  CHECK(handle->is_done() && queue->num_unfinished() == 0);
+  CHECK(error_of(*handle) == "the thread that runs the models failed; try again");
+}
+
+TEST(a_check_that_throws_cancels_its_command) {
+  Engine engine(1);
+  const auto work = [&] {
+    while (!engine.cancelled()) std::this_thread::yield();
+    throw Cancelled("stopped");
+  };
+  const CancelCheck check = []() -> bool { throw std::runtime_error("a check that fails"); };
+  CHECK_THROWS(engine.executor->run(work, check), Cancelled, "stopped");
+}
+
+TEST(a_listener_that_throws_changes_nothing) {
+  Engine engine(1);
+  const auto handle = engine.submit(wish_of(3));
+  handle->set_listener([] { throw std::runtime_error("a listener that fails"); });
+  CHECK(tokens_of(*handle) == alone(wish_of(3)) && error_of(*handle).empty());
+}
+
+// Passes that were interrupted are counted.
+TEST(a_cancellation_does_not_interrupt_the_pass_of_others) {
+  // What is cancelled: a prompt that is read between the cycles, or one of two texts.
+  for (const int at : {10, 11, 12, -12}) {
+    Engine engine(2);
+    Gate gate;
+    std::atomic<int> num_interrupted{0}, num_passes{0};
+    engine.in_pass = [&] {
+      if (++num_passes >= std::abs(at)) gate.wait();
+      if (engine.cancelled()) ++num_interrupted;
+    };
+    const Wish long_wish{toy::prompt_of(5, 1), 200, 1};
+    const auto kept = engine.submit(long_wish);
+    const auto leaving = engine.submit({toy::prompt_of(at > 0 ? context - 300 : 6, 2), 200, 2});
+    wait_for_passes(engine, std::abs(at));
+    leaving->cancel();
+    gate.is_open = true;
+    CHECK(tokens_of(*kept) == alone(long_wish) && error_of(*kept).empty());
+    (void)tokens_of(*leaving);
+    CHECK(error_of(*leaving) == "the request was cancelled");
+    CHECK(num_interrupted == 0);
+  }
+}
+
+// ---- Work that is broken off
+
+// A prompt of which some passes are read when it is cancelled; `next` is submitted before.
+struct BrokenOff {
+  explicit BrokenOff(const std::vector<Wish>& next = {}) : engine(1) {
+    engine.in_pass = [this] {
+      const int pass = ++num_passes;
+      if (pass == 3) first_gate.wait();
+      if (pass == 4) second_gate.wait();
+    };
+    cancelled = engine.submit({prompt, 5, 1});
+    wait_for_passes(engine, 3);
+    for (const Wish& wish : next) waiting.push_back(engine.submit(wish));
+    cancelled->cancel();
+    first_gate.is_open = true;
+  }
+  ~BrokenOff() { second_gate.is_open = true; }
+
+  std::int64_t cached_of(const Wish& wish) {
+    const auto handle = engine.submit(wish);
+    CHECK(tokens_of(*handle) == alone(wish));
+    return handle->stats().prompt_cached_tokens;
+  }
+
+  const Tokens prompt = toy::prompt_of(1500, 1);
+  Engine engine;
+  Gate first_gate, second_gate;
+  std::atomic<int> num_passes{0};
+  std::shared_ptr<RequestHandle> cancelled;
+  std::vector<std::shared_ptr<RequestHandle>> waiting;
+};
+
+Tokens beginning_with(const Tokens& tokens, int length, std::uint64_t seed) {
+  Tokens begun(tokens.begin(), tokens.begin() + length);
+  begun.push_back((tokens[static_cast<std::size_t>(length)] + 1) % toy::vocabulary_size);
+  const Tokens end = toy::prompt_of(20, seed);
+  begun.insert(begun.end(), end.begin(), end.end());
+  return begun;
+}
+
+TEST(what_a_cancelled_request_has_begun_to_read_is_read_to_the_end_of_the_pass_and_kept) {
+  BrokenOff broken;
+  CHECK(tokens_of(*broken.cancelled).empty());  // has ended while the pass goes on
+  CHECK(error_of(*broken.cancelled) == "the request was cancelled");
+  CHECK(broken.engine.executor->num_unfinished() == 0);
+  broken.second_gate.is_open = true;
+  CHECK(broken.cached_of({beginning_with(broken.prompt, 900, 3), 7, 2}) == 512);
+}
+
+TEST(a_pass_goes_on_for_the_next_request_if_that_needs_half_of_it) {
+  for (const int shared : {200, 255, 256, 400}) {
+    const Wish wish{beginning_with(toy::prompt_of(1500, 1), shared, 3), 7, 2};
+    BrokenOff broken({wish});
+    broken.second_gate.is_open = true;
+    CHECK(tokens_of(*broken.waiting[0]) == alone(wish));
+    const std::int64_t cached = broken.waiting[0]->stats().prompt_cached_tokens;
+    CHECK(cached == (shared >= 256 ? shared : 128));  // two passes were complete
+  }
+}
+
+TEST(a_request_that_left_as_well_does_not_count) {
+  const Tokens other = toy::prompt_of(60, 9);
+  BrokenOff broken({{other, 7, 2}, {beginning_with(toy::prompt_of(1500, 1), 600, 3), 7, 2}});
+  broken.waiting[0]->cancel();
+  CHECK(tokens_of(*broken.cancelled).empty());
+  broken.second_gate.is_open = true;
+  CHECK(tokens_of(*broken.waiting[1]).size() == 7);
+  CHECK(broken.waiting[1]->stats().prompt_cached_tokens >= 128);
+}
+
+TEST(closing_interrupts_what_nobody_waits_for) {
+  BrokenOff broken;
+  CHECK(tokens_of(*broken.cancelled).empty());
+  std::thread closing([&] { broken.engine.executor->close(); });
+  while (!broken.engine.executor->is_closed()) std::this_thread::yield();
+  broken.second_gate.is_open = true;
+  closing.join();
+  CHECK(broken.num_passes == 4);
 }
 
 TEST(an_error_of_a_pass_ends_the_requests_in_it) {

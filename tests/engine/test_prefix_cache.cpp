@@ -132,6 +132,13 @@ TEST(the_last_used_stay_within_the_limit) {
   CHECK(none.cache->num_in_memory() == 0);
 }
 
+TEST(what_is_kept_again_counts_as_used) {
+  Machine machine(bytes_of(1000));
+  for (const int id : {0, 1, 2, 0, 3}) machine.overwrite(conversation(id, 300));
+  CHECK(machine.cache->num_in_memory() == 3 && machine.cache->memory_used() == bytes_of(900));
+  CHECK(machine.restore(conversation(1, 310)) == 0 && machine.restore(conversation(0, 310)) == 300);
+}
+
 TEST(a_longer_turn_replaces_the_shorter_one) {
   Machine machine(1u << 20);
   machine.overwrite(conversation(0, 300));

@@ -46,6 +46,7 @@ struct Wish {
   int max_tokens;
   int num_draft_tokens = 3;
   std::uint64_t seed = 7;
+  std::vector<std::string> stop = {};
 };
 
 // The output of a request.
@@ -69,11 +70,14 @@ struct Engine {
         scheduler(decoder, vocabulary(), slots) {}
 
   // Ids count from 0.
-  std::shared_ptr<ScheduledRequest> add(const Wish& wish) {
+  std::shared_ptr<ScheduledRequest> add(const Wish& wish,
+                                        std::unique_ptr<sampling::Constraint> constraint = nullptr) {
     Request request;
     request.max_tokens = wish.max_tokens;
+    request.stop = wish.stop;
     const auto id = static_cast<std::int64_t>(texts.size());
     texts.push_back(std::make_shared<ScheduledRequest>(id, request, wish.prompt, wish.seed, wish.num_draft_tokens));
+    texts.back()->constrain(std::move(constraint));
     outcomes.emplace_back();
     scheduler.add(texts.back());
     return texts.back();
@@ -234,6 +238,119 @@ TEST(a_text_that_fails_fails_alone) {
   for (std::size_t i = 1; i < wishes.size(); ++i) CHECK(engine.outcomes[i + 1] == alone(wishes[i]));
 }
 
+// Constraints may fail in any way: for want of memory, or in code that is not ours.
+TEST(a_text_whose_constraint_fails_fails_alone) {
+  const std::vector<Wish> wishes = wishes_of(4);
+  for (const int num_draft_tokens : {0, 3}) {
+    Engine engine(2);
+    engine.add(wishes[0]);
+    auto* const constraint = new toy::Constraint(vocabulary_size, [&](const Tokens& output) {
+      if (output.size() >= 6) throw std::bad_alloc();
+      return 0xFFFFu;
+    });
+    engine.add({prompt_of(7, 5), 40, num_draft_tokens},
+               std::unique_ptr<specdec::sampling::Constraint>(constraint));
+    for (std::size_t i = 1; i < wishes.size(); ++i) engine.add(wishes[i]);
+    engine.run();
+    CHECK(engine.outcomes[1].error == std::bad_alloc().what() && !engine.outcomes[1].tokens.empty());
+    CHECK(engine.outcomes[0] == alone(wishes[0]));
+    for (std::size_t i = 1; i < wishes.size(); ++i) CHECK(engine.outcomes[i + 1] == alone(wishes[i]));
+  }
+}
+
+// What slots lost: tokens by the request's number. Its calls fail as told.
+class Store final : public PrefixStore {
+ public:
+  explicit Store(Engine& engine) : engine_(engine) {}
+
+  int longest_prefix(const Tokens& prompt, int usable) override {
+    if (fails_to_look) throw std::bad_alloc();
+    return common_prefix(kept, prompt, usable);
+  }
+  bool restore(const Tokens&, int, int slot) override {
+    ++num_restored;
+    fill(engine_.target, slot, {8, 8, 8});  // another conversation's
+    if (fails_after_target) throw std::runtime_error("a broken state");
+    fill(engine_.target, slot, kept);
+    fill(engine_.draft, slot, {8, 8});
+    if (fails_after_draft) throw std::bad_alloc();
+    fill(engine_.draft, slot, kept);
+    return true;
+  }
+  void overwritten(int, const Tokens& tokens, int length) noexcept override {
+    kept.assign(tokens.begin(), tokens.begin() + length);
+  }
+  bool idle(int, const Tokens&, int) noexcept override { return true; }
+
+  bool fails_to_look = false, fails_after_target = false, fails_after_draft = false;
+  Tokens kept;
+  int num_restored = 0;
+
+ private:
+  static void fill(toy::Model& model, int slot, const Tokens& tokens) {
+    model.truncate(slot, 0);
+    model.decode({{slot, tokens.data(), static_cast<int>(tokens.size()), 0}});
+  }
+
+  Engine& engine_;
+};
+
+TEST(a_restore_that_fails_leaves_nothing_of_another_conversation) {
+  const Wish first{prompt_of(200, 1), 5}, between{prompt_of(150, 2), 5}, later{prompt_of(200, 1) + Tokens{1, 2}, 9};
+  for (const int fault : {0, 1, 2, 3}) {
+    Engine engine(1);
+    Store store(engine);
+    engine.scheduler.set_prefix_store(&store);
+    for (const Wish& wish : {first, between}) {
+      engine.add(wish);
+      engine.run();
+    }
+    CHECK(store.kept.size() == 204);
+    store.fails_after_target = fault == 1;
+    store.fails_after_draft = fault == 2;
+    store.fails_to_look = fault == 3;
+    const auto text = engine.add(later);
+    const auto after = engine.add(between);
+    engine.run();
+    CHECK(store.num_restored >= (fault == 3 ? 0 : 1));
+    if (fault == 3) {
+      CHECK(text->has_failed() && after->has_failed());  // nothing is known about what is kept
+    } else {
+      CHECK(engine.outcomes[2] == alone(later) && engine.outcomes[3] == alone(between));
+      CHECK(text->sequence().stats.prompt_cached_tokens == (fault == 0 ? 200 : 0));
+    }
+    store.fails_after_target = store.fails_after_draft = store.fails_to_look = false;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      const Wish wish{prompt_of(i % 2 == 0 ? 200 : 150, 1 + i % 2) + prompt_of(5, i), 4};
+      engine.add(wish);
+      engine.run();
+      CHECK(engine.outcomes.back() == alone(wish));
+    }
+  }
+}
+
+TEST(a_copy_that_fails_leaves_nothing_of_another_conversation) {
+  const Tokens shared = prompt_of(100, 1);
+  const std::vector<Wish> wishes = {{shared + Tokens{1, 2, 3}, 60}, {prompt_of(90, 2), 8}, {shared + Tokens{4, 5}, 20}};
+  for (const bool in_target : {true, false}) {
+    Engine engine(2);
+    engine.add(wishes[0]);
+    engine.add(wishes[1]);
+    while (!engine.outcomes[1].is_over) CHECK(engine.next() >= 0);
+    bool fails = true;
+    (in_target ? engine.target : engine.draft).after_copy = [&] {
+      if (std::exchange(fails, false)) throw std::bad_alloc();
+    };
+    const auto copied = engine.add(wishes[2]);
+    engine.run();
+    CHECK(!fails && copied->sequence().stats.prompt_cached_tokens == 0);
+    engine.add({wishes[1].prompt + engine.outcomes[1].tokens, 6});
+    engine.run();
+    CHECK(engine.outcomes[3] == alone({wishes[1].prompt + engine.outcomes[1].tokens, 6}));
+    for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(engine.outcomes[i] == alone(wishes[i]));
+  }
+}
+
 TEST(a_pass_that_fails_ends_the_texts_in_it_and_one_that_is_cancelled_none) {
   const std::vector<Wish> wishes = wishes_of(4);
   Engine engine(2);
@@ -354,6 +471,42 @@ TEST(closing_a_gap_keeps_what_an_idle_slot_caches) {
   engine.run();
   CHECK(engine.texts[3]->sequence().stats.prompt_cached_tokens == 200 + 4 - 1);
   for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(engine.outcomes[i] == alone(wishes[i]));
+}
+
+// Text that may begin a stop string waits for what follows; at the end it belongs to the output.
+TEST(text_held_back_for_a_stop_string_comes_with_the_last_piece) {
+  for (const int max_tokens : {1, 5, 12}) {
+    const Outcome whole = alone({prompt_of(5, 1), max_tokens});
+    CHECK(!whole.text.empty());
+    const std::string tail = whole.text.substr(whole.text.size() - 1);
+    const Outcome held = alone({prompt_of(5, 1), max_tokens, 3, 7, {tail + " is not what follows"}});
+    CHECK(held == whole && held.reason == FinishReason::length);
+  }
+}
+
+// Which conversation is overwritten depends on when each was used last, also after one has moved to another place.
+TEST(a_conversation_that_was_moved_keeps_its_age) {
+  Engine engine(5);
+  constexpr int length = 40;  // of every conversation in the end: none is cheaper than another
+  const auto wish = [](Token first, int max_tokens) {
+    return Wish{Tokens{first} + prompt_of(length - max_tokens, static_cast<std::uint64_t>(first)), max_tokens, 0};
+  };
+  for (const int max_tokens : {5, 6, 7, 8, 3})
+    engine.add({prompt_of(9, static_cast<std::uint64_t>(max_tokens)), max_tokens, 0});
+  engine.add(wish(0, 2));
+  engine.run();
+  // Only the oldest conversation is left, at place 4.
+  CHECK(engine.texts[5]->sequence().slot == 4);
+  for (int slot = 0; slot < 4; ++slot) engine.scheduler.erase(slot);
+  const auto first = engine.add(wish(1, 30)), moved = engine.add(wish(2, 3)), last = engine.add(wish(3, 35));
+  engine.run();
+  CHECK(first->sequence().slot == 0 && last->sequence().slot == 1 && moved->sequence().slot == 3);
+  for (const Token other : {4, 5}) {  // an empty slot, then the oldest conversation's
+    engine.add(wish(other, 2));
+    engine.run();
+  }
+  CHECK(!engine.scheduler.is_cached(*engine.texts[5]));
+  for (const auto& kept : {first, moved, last}) CHECK(engine.scheduler.is_cached(*kept));
 }
 
 TEST(gaps_are_closed_once_none_waits) {

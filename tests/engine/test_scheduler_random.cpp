@@ -125,6 +125,9 @@ class Run {
     for (toy::Model* model : {&machine_.target, &machine_.draft}) {
       model->before_pass = [this, model](int) { pass(*model, false); };
       model->after_pass = [this, model](int) { pass(*model, true); };
+      model->before_truncation = model->after_copy = [this, model] {
+        if (is_due(*model, Fault::change)) throw std::bad_alloc();
+      };
       const toy::Model* healthy = model == &machine_.target ? &healthy_target_ : &healthy_draft_;
       model->table = [this, model, healthy](const Tokens& tokens) {
         std::vector<float> row = healthy->logits_after(tokens);
@@ -173,7 +176,7 @@ class Run {
 
  private:
   struct Fault {
-    enum Kind { cancelled, model_error, bad_alloc, runtime_error, row, num_kinds } kind = cancelled;
+    enum Kind { cancelled, model_error, bad_alloc, runtime_error, row, change, num_kinds } kind = cancelled;
     bool in_target = true, after = false;  // what the pass adds to the caches is there already
     int countdown = 0;                     // passes, or rows, of that model; 0: none will fail
   };
@@ -197,7 +200,7 @@ class Run {
   }
 
   void pass(const toy::Model& model, bool after) {
-    if (fault_.kind == Fault::row || fault_.after != after || !is_due(model, fault_.kind)) return;
+    if (fault_.kind == Fault::row || fault_.kind == Fault::change || fault_.after != after || !is_due(model, fault_.kind)) return;
     if (fault_.kind == Fault::cancelled) throw Cancelled("injected");
     if (fault_.kind == Fault::model_error) throw ModelError("injected");
     if (fault_.kind == Fault::bad_alloc) throw std::bad_alloc();
@@ -305,9 +308,9 @@ class Run {
         check_error(text);
       }
     }
-    const bool throws = fault_.kind != Fault::row;
+    const bool throws = fault_.kind != Fault::row && fault_.kind != Fault::change;
     CHECK(num_fired_ == 0 || !throws || num_new_failures > 0);
-    CHECK(throws || num_new_failures <= 1);
+    CHECK(fault_.kind != Fault::row || num_new_failures <= 1);
   }
 
   static void check_cache(const toy::Model& model, const Sequence& s) {
@@ -321,7 +324,7 @@ class Run {
     if (fault_.kind == Fault::row) {
       CHECK(message.find(fault_.in_target ? "the target model failed: logits" : "the draft model failed: logits") == 0);
     } else {
-      CHECK(message == (fault_.kind == Fault::bad_alloc ? std::bad_alloc().what() : "injected"));
+      CHECK(message == (fault_.kind == Fault::bad_alloc || fault_.kind == Fault::change ? std::bad_alloc().what() : "injected"));
     }
   }
 

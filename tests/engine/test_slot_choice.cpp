@@ -28,7 +28,8 @@ struct Machine {
   // Runs a request that makes `answer` tokens; returns how many tokens of its prompt were read.
   int run(const Tokens& prompt, int answer = 0) {
     std::vector<SlotChoice::Slot> slots;
-    for (const Tokens& tokens : contents) slots.push_back({true, &tokens, static_cast<int>(tokens.size())});
+    for (const Tokens& tokens : contents)
+      slots.push_back({true, &tokens, static_cast<int>(tokens.size()), static_cast<int>(slots.size())});
     const auto chosen = choice.choose(prompt, static_cast<int>(prompt.size()) - 1, slots);
     CHECK(chosen.has_value());
     slot = chosen->slot;
@@ -155,7 +156,7 @@ TEST(equal_losses_are_decided_by_the_last_use) {
 TEST(only_free_slots_are_chosen) {
   SlotChoice choice(3);
   const Tokens prompt = conversation(0, 100);
-  const auto slot = [&](bool is_free, int length) { return SlotChoice::Slot{is_free, &prompt, length}; };
+  const auto slot = [&](bool is_free, int length) { return SlotChoice::Slot{is_free, &prompt, length, 0}; };
   CHECK(!choice.choose(prompt, 99, {slot(false, 100), slot(false, 50), slot(false, 0)}));
   const auto chosen = choice.choose(prompt, 99, {slot(false, 100), slot(true, 50), slot(true, 90)});
   CHECK(chosen && chosen->slot == 2 && chosen->prefix == 90 && chosen->source == -1);
@@ -165,6 +166,36 @@ TEST(only_free_slots_are_chosen) {
         -1);  // reading is as fast
   CHECK(choice.choose(prompt, 0, {slot(false, 100), slot(true, 50), slot(true, 0)})->slot ==
         2);  // a prompt to be scored
+}
+
+TEST(a_duplicate_is_overwritten_rather_than_a_short_text_that_nobody_else_has) {
+  SlotChoice choice(3);
+  const Tokens twice = conversation(0, 500), once = conversation(1, 40), prompt = conversation(2, 100);
+  const std::vector<SlotChoice::Slot> slots = {{true, &once, 40, 0}, {true, &twice, 500, 1}, {true, &twice, 480, 2}};
+  for (const int number : {0, 2, 1}) choice.use(number);
+  CHECK(choice.choose(prompt, 99, slots)->slot == 2);  // all of it is in the other one, too
+}
+
+TEST(a_prefix_is_copied_from_the_length_on_at_which_reading_takes_as_long) {
+  const Tokens prompt = conversation(0, 100);
+  for (const int own : {0, 7}) {
+    for (const int more : {worth_copying - 1, worth_copying}) {
+      SlotChoice choice(2);
+      const auto chosen = choice.choose(prompt, 99, {{false, &prompt, own + more, 0}, {true, &prompt, own, 1}});
+      CHECK(chosen && chosen->slot == 1 && chosen->prefix == own);
+      CHECK(chosen->source == (more < worth_copying ? -1 : 0));
+      CHECK(chosen->source_prefix == (more < worth_copying ? -1 : own + more));
+    }
+  }
+}
+
+TEST(ages_belong_to_the_contents_wherever_they_are) {
+  SlotChoice choice(3);
+  const Tokens texts[] = {conversation(0, 100), conversation(1, 100), conversation(2, 100)};
+  for (const int number : {2, 0, 1}) choice.use(number);
+  const auto slot = [&](int number) { return SlotChoice::Slot{true, &texts[number], 100, number}; };
+  CHECK(choice.choose(conversation(5, 50), 49, {slot(0), slot(1), slot(2)})->slot == 2);
+  CHECK(choice.choose(conversation(5, 50), 49, {slot(2), slot(0), slot(1)})->slot == 0);
 }
 
 // Random conversations, some of which are side requests of one turn, against the best choice that knows the future.

@@ -61,6 +61,8 @@ TEST(what_only_began_like_a_stop_string_is_returned) {
 TEST(the_earliest_of_several_stop_strings_counts) {
   CHECK(joined(pieces({"bc", "b", "d"}, {"ab", "cd"})) == "a");
   CHECK(joined(pieces({"\n\n", "def"}, {"x\n", "\ndef"})) == "x");
+  for (const Strings& stop : {Strings{"two", "one"}, Strings{"one", "two"}})
+    CHECK(joined(pieces(stop, {"zero one and two"})) == "zero ");  // in whatever order they are given
 }
 
 TEST(stop_strings_may_hold_characters_of_several_bytes) {

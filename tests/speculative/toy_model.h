@@ -73,9 +73,13 @@ class Model final : public specdec::HiddenRowModel {
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
   void truncate(int slot, int length) override {
     auto& tokens = caches_.at(static_cast<std::size_t>(slot));
+    if (length < static_cast<int>(tokens.size()) && before_truncation) before_truncation();
     if (length < static_cast<int>(tokens.size())) tokens.resize(goes_back ? static_cast<std::size_t>(length) : 0);
   }
-  void copy(int from, int to) override { caches_.at(static_cast<std::size_t>(to)) = cache(from); }
+  void copy(int from, int to) override {
+    caches_.at(static_cast<std::size_t>(to)) = cache(from);
+    if (after_copy) after_copy();
+  }
 
   const std::vector<Token>& cache(int slot) const { return caches_.at(static_cast<std::size_t>(slot)); }
 
@@ -95,6 +99,7 @@ class Model final : public specdec::HiddenRowModel {
   Token end_of_generation = -1;
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
   std::function<void(int)> before_pass, after_pass;                    // of the pass's number; may throw
+  std::function<void()> before_truncation, after_copy;                 // likewise
   bool goes_back = true;  // false: truncation empties the cache (recurrent models)
   int num_passes = 0;
   int largest_pass = 0;
