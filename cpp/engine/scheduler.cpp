@@ -135,10 +135,19 @@ bool Scheduler::begin_next_request() {
   return true;
 }
 
+int Scheduler::stored_prefix(const ScheduledRequest& request) noexcept {
+  if (store_ == nullptr) return 0;
+  try {
+    return store_->longest_prefix(request.sequence().tokens, num_usable(request));
+  } catch (...) {  // no memory: all of it is read
+    return 0;
+  }
+}
+
 bool Scheduler::give_slot(const std::shared_ptr<ScheduledRequest>& request) {
   const std::vector<Token>& prompt = request->sequence().tokens;
   const int usable = num_usable(*request);
-  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, usable) : 0;
+  const int stored = stored_prefix(*request);
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
   if (!chosen) return false;
   const int place = chosen->slot, source = chosen->source;

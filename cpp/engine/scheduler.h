@@ -91,6 +91,7 @@ class Scheduler {
   using Requests = std::list<std::shared_ptr<ScheduledRequest>>;
 
   bool begin_next_request();
+  int stored_prefix(const ScheduledRequest& request) noexcept;
   bool give_slot(const std::shared_ptr<ScheduledRequest>& request);
   bool can_begin(const ScheduledRequest& request) const;
   std::optional<SlotChoice::Chosen> choose_slot(const ScheduledRequest& request, int stored);

@@ -13,9 +13,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -198,6 +200,84 @@ TEST(any_allocation_fails_while_two_requests_run) {
     CHECK(text_of(generator) == expected);
   }
   CHECK(at > 20);
+}
+
+// ---- Conversations that are copied to another slot, or restored after their slot was overwritten
+
+// A text of about 60 tokens, and what follows it.
+Request turn_of(int conversation, const std::string& end) {
+  Request turn = request();
+  turn.prompt = "def f" + std::to_string(conversation) + "(x):\n";
+  for (int i = 0; i < 10; ++i) turn.prompt += "    x = x + " + std::to_string(conversation) + "\n";
+  turn.prompt += end;
+  turn.max_tokens = 3;
+  turn.sampling.temperature = 0;
+  return turn;
+}
+
+// Ten prompts, as a fresh process continues them.
+class FreshTexts {
+ public:
+  FreshTexts() {
+    for (int i = 0; i < 10; ++i) {
+      turns_.push_back(turn_of(i % 4, i < 4 ? "" : "    return " + std::to_string(i)));
+      Generator generator(options(1));
+      texts_.push_back(text_of(generator.submit(turns_.back())));
+    }
+  }
+  void check(Generator& generator) const {
+    for (std::size_t i = 0; i < turns_.size(); ++i) CHECK(text_of(generator.submit(turns_[i])) == texts_[i]);
+  }
+
+ private:
+  std::vector<Request> turns_;
+  std::vector<std::string> texts_;
+};
+
+// `prepare` brings the generator into the state before the turn, which is run with a fault at each allocation.
+void check_turn_with_faults(Generator& generator, const Request& turn, const std::function<void()>& prepare) {
+  const FreshTexts fresh;
+  prepare();
+  const auto first = generator.submit(turn);
+  const std::string expected = text_of(first);
+  CHECK(first->stats().prompt_cached_tokens > 32);
+  int at = 1, num_errors = 0;
+  for (bool has_failed = true; has_failed; at += 1 + at / 40) {
+    prepare();
+    faults::allocation_of_worker = at;
+    const std::string text = end_of(generator.submit(turn));
+    has_failed = faults::allocation_of_worker == 0;
+    faults::allocation_of_worker = -1;
+    CHECK(text == expected || (has_failed && text == "error"));
+    num_errors += text == "error" ? 1 : 0;
+    fresh.check(generator);
+  }
+  CHECK(at > 30 && num_errors > 0);
+}
+
+TEST(any_allocation_fails_while_a_conversation_is_restored) {
+  GeneratorOptions one_slot = options(1);
+  one_slot.max_sequences = 1;
+  Generator generator(one_slot);
+  Generator::KeptPrefixes kept;
+  kept.memory_bytes = 64 << 20;
+  generator.keep_prefixes(kept, {});
+  check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
+    (void)text_of(generator.submit(turn_of(0, "")));
+    (void)text_of(generator.submit(turn_of(5, "")));
+  });
+}
+
+TEST(any_allocation_fails_while_a_conversation_is_copied) {
+  GeneratorOptions long_context = options(1);
+  long_context.n_ctx = 256;
+  Generator generator(long_context);
+  std::string answer;
+  for (int i = 0; i < 12; ++i) answer += "    y = y + 1\n";
+  check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
+    for (const int slot : {0, 1}) generator.erase_slot(slot);
+    (void)text_of(generator.submit(turn_of(0, answer)));
+  });
 }
 
 TEST(any_allocation_of_a_new_generator_fails) {

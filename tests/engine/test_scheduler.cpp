@@ -14,6 +14,7 @@
 #include "llama/model.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/toy_model.h"
+#include "toy_constraint.h"
 
 namespace {
 
@@ -310,15 +311,11 @@ TEST(a_restore_that_fails_leaves_nothing_of_another_conversation) {
     store.fails_after_draft = fault == 2;
     store.fails_to_look = fault == 3;
     const auto text = engine.add(later);
-    const auto after = engine.add(between);
+    engine.add(between);
     engine.run();
-    CHECK(store.num_restored >= (fault == 3 ? 0 : 1));
-    if (fault == 3) {
-      CHECK(text->has_failed() && after->has_failed());  // nothing is known about what is kept
-    } else {
-      CHECK(engine.outcomes[2] == alone(later) && engine.outcomes[3] == alone(between));
-      CHECK(text->sequence().stats.prompt_cached_tokens == (fault == 0 ? 200 : 0));
-    }
+    CHECK((store.num_restored > 0) == (fault != 3));
+    CHECK(engine.outcomes[2] == alone(later) && engine.outcomes[3] == alone(between));
+    CHECK(text->sequence().stats.prompt_cached_tokens == (fault == 0 ? 200 : 0));
     store.fails_after_target = store.fails_after_draft = store.fails_to_look = false;
     for (std::uint64_t i = 0; i < 10; ++i) {
       const Wish wish{prompt_of(i % 2 == 0 ? 200 : 150, 1 + i % 2) + prompt_of(5, i), 4};
