@@ -127,19 +127,21 @@ tidy tidy-changed: $(VENV)/.test
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
 ASAN_TESTS := argument parallel file cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
-  shared_mapping bounded_folder decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_scaled_rows graph_attention fuzz_models fuzz_generate
+  shared_mapping bounded_folder decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times slot_ledger scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_scaled_rows graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.test
 	cmake --preset asan --log-level=WARNING
 	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS))
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) \
 	  -R '^($(subst $(space),|,$(ASAN_TESTS)))$$'
 
-# The tests that start threads: in the others there is no race to find. ggml, whose threads run the models, is built for it, too.
-TSAN_TESTS := parallel executor generator_threads
-tsan: $(VENV)/.ready
+# The tests that start threads, and the server with clients that leave: elsewhere there is no race to find. ggml, whose threads run the models,
+# is built for it, too.
+TSAN_TESTS := parallel executor generator_threads workers model_pool
+tsan: $(VENV)/.test
 	cmake --preset tsan --log-level=WARNING
-	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))
+	@cmake --build build/tsan --target specdec $(addprefix test_,$(TSAN_TESTS))
 	ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^($(subst $(space),|,$(TSAN_TESTS)))$$'
+	TSAN_OPTIONS=halt_on_error=1 $(VENV)/bin/python -m tests.server.leaving --clients 60 --at-once 6 --specdec build/tsan/specdec
 
 # Debian's Pythons, for their headers and to run wheels with.
 DEBIAN := .cache/debian

@@ -342,8 +342,8 @@ bool Executor::must_interrupt_prompt() {
   return !is_worth_ending(pass);
 }
 
-// Whether the request that is next in line, if there is one, begins with half of the tokens that the pass reads. A short
-// pass is not worth the question.
+// Whether the request that is next in line, if there is one, begins with half of the tokens that the pass reads. A
+// short pass is not worth the question.
 bool Executor::is_worth_ending(const Scheduler::PromptPass& pass) const {
   constexpr int short_pass = 128;
   const int num_tokens = pass.end - pass.begin;

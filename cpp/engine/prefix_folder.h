@@ -32,7 +32,8 @@ class PrefixFolder {
 
   // The tokens of each prefix in the folder now, by file name; none if the file is of no use.
   const std::map<std::string, std::vector<Token>>& prefixes();
-  // Nullopt if the file is gone, damaged or cannot be read now. The latter two are noted, and a damaged file is removed.
+  // Nullopt if the file is gone, damaged or cannot be read now. The latter two are noted, and a damaged file is
+  // removed.
   std::optional<PrefixFile> read(const std::string& name);
   // Writes the prefix, with the folder's keys, on another thread. Removes files with prefixes that it begins with.
   void write(PrefixFile prefix);

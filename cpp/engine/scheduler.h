@@ -34,9 +34,9 @@ class Scheduler {
   Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
 
   void add(std::shared_ptr<ScheduledRequest> request);
-  // Runs the models as needed and returns the next event; nullopt when no request is left. Whatever a request's own work
-  // throws ends only that request, and what a pass throws ends the requests in it. A prefix that cannot be copied or
-  // restored is read. Throws only Cancelled; all requests can continue afterwards.
+  // Runs the models as needed and returns the next event; nullopt when no request is left. Whatever a request's own
+  // work throws ends only that request, and what a pass throws ends the requests in it. A prefix that cannot be copied
+  // or restored is read. Throws only Cancelled; all requests can continue afterwards.
   std::optional<Event> next();
   // The two halves of next(). take_event() returns an event that is ready. step() runs the models once: one cycle of
   // all requests and at most max_prompt_tokens of prompts (fewer while other requests generate). step() returns false

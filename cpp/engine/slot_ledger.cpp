@@ -35,6 +35,15 @@ SlotLedger::Change::~Change() {
   if (!is_committed_) ledger_.clear(place_);
 }
 
+int SlotLedger::Change::keep(int length) {
+  int kept = 0;
+  (void)fill([&] {
+    kept = ledger_.caches_.reuse_prefix(place_, length);
+    return true;
+  });
+  return kept;
+}
+
 void SlotLedger::Change::commit(Holder holder) noexcept {
   holder->sequence().slot = place_;
   ledger_.slots_[idx(place_)].holder = std::move(holder);

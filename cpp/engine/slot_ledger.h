@@ -52,8 +52,8 @@ class SlotLedger {
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
 
-    // Replaces the contents of the caches by calling `how`. Returns false, and the caches are empty, if it returns false
-    // or throws anything but Cancelled.
+    // Replaces the contents of the caches by calling `how`. Returns false, and the caches are empty, if it returns
+    // false or throws anything but Cancelled.
     template <class How>
     bool fill(How&& how) {
       try {
@@ -66,8 +66,8 @@ class SlotLedger {
       return false;
     }
     // Truncates the caches to what another text that begins with the same `length` tokens may use; returns how many
-    // these are.
-    int keep(int length) { return ledger_.caches_.reuse_prefix(place_, length); }
+    // these are: 0 if truncating fails.
+    int keep(int length);
     // The caches now hold a prefix of the holder's tokens.
     void commit(Holder holder) noexcept;
 

@@ -54,9 +54,7 @@ struct Kept {
   int length_of(const Tokens& prompt) const {
     return cache->longest_prefix(prompt, static_cast<int>(prompt.size()) - 1);
   }
-  bool restores(const Tokens& prompt) const {
-    return cache->restore(prompt, static_cast<int>(prompt.size()) - 1, 0);
-  }
+  bool restores(const Tokens& prompt) const { return cache->restore(prompt, static_cast<int>(prompt.size()) - 1, 0); }
   std::unique_ptr<PrefixCache> cache;
 };
 
@@ -87,9 +85,8 @@ TEST(a_conversation_outlives_the_failed_reads_of_others) {
     arm();
     kept.keep(conversation(id++, 200));
   };
-  const int num_failed = with_every_call_failing(write_another, [&](bool) {
-    CHECK(Kept(path).length_of(conversation(0, 310)) == 300);
-  });
+  const int num_failed =
+      with_every_call_failing(write_another, [&](bool) { CHECK(Kept(path).length_of(conversation(0, 310)) == 300); });
   CHECK(num_failed > 20);
 }
 
@@ -154,7 +151,9 @@ TEST(texts_are_those_of_a_fresh_process_whatever_fails_while_a_conversation_is_r
   const std::string path = folder.path().string();
   std::vector<std::string> expected;
   for (int i = 0; i < 10; ++i) expected.push_back(Process("").text(prompt_of(i)));
-  { CHECK(Process(path).text(prompt_of(0)) == expected[0]); }
+  {
+    CHECK(Process(path).text(prompt_of(0)) == expected[0]);
+  }
   int num_failed = 0;
   for (const int error : {EIO, EMFILE}) {
     for (int at = 1;; ++at) {

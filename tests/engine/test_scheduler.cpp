@@ -71,8 +71,7 @@ struct Engine {
         scheduler(decoder, vocabulary(), slots) {}
 
   // Ids count from 0.
-  std::shared_ptr<ScheduledRequest> add(const Wish& wish,
-                                        std::unique_ptr<sampling::Constraint> constraint = nullptr) {
+  std::shared_ptr<ScheduledRequest> add(const Wish& wish, std::unique_ptr<sampling::Constraint> constraint = nullptr) {
     Request request;
     request.max_tokens = wish.max_tokens;
     request.stop = wish.stop;
@@ -249,17 +248,17 @@ TEST(a_text_whose_constraint_fails_fails_alone) {
       if (output.size() >= 6) throw std::bad_alloc();
       return 0xFFFFu;
     });
-    engine.add({prompt_of(7, 5), 40, num_draft_tokens},
-               std::unique_ptr<specdec::sampling::Constraint>(constraint));
+    engine.add({prompt_of(7, 5), 40, num_draft_tokens}, std::unique_ptr<specdec::sampling::Constraint>(constraint));
     for (std::size_t i = 1; i < wishes.size(); ++i) engine.add(wishes[i]);
     engine.run();
-    CHECK(engine.outcomes[1].error == std::bad_alloc().what() && !engine.outcomes[1].tokens.empty());
+    CHECK(engine.outcomes[1].error == std::string("the constraint failed: ") + std::bad_alloc().what());
+    CHECK(!engine.outcomes[1].tokens.empty() && engine.outcomes[1].tokens.size() <= 6);
     CHECK(engine.outcomes[0] == alone(wishes[0]));
     for (std::size_t i = 1; i < wishes.size(); ++i) CHECK(engine.outcomes[i + 1] == alone(wishes[i]));
   }
 }
 
-// What slots lost: tokens by the request's number. Its calls fail as told.
+// Keeps the first text that a slot lost. Its calls fail as told.
 class Store final : public PrefixStore {
  public:
   explicit Store(Engine& engine) : engine_(engine) {}
@@ -279,7 +278,7 @@ class Store final : public PrefixStore {
     return true;
   }
   void overwritten(int, const Tokens& tokens, int length) noexcept override {
-    kept.assign(tokens.begin(), tokens.begin() + length);
+    if (kept.empty()) kept.assign(tokens.begin(), tokens.begin() + length);
   }
   bool idle(int, const Tokens&, int) noexcept override { return true; }
 

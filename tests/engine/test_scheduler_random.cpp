@@ -200,7 +200,9 @@ class Run {
   }
 
   void pass(const toy::Model& model, bool after) {
-    if (fault_.kind == Fault::row || fault_.kind == Fault::change || fault_.after != after || !is_due(model, fault_.kind)) return;
+    if (fault_.kind == Fault::row || fault_.kind == Fault::change || fault_.after != after ||
+        !is_due(model, fault_.kind))
+      return;
     if (fault_.kind == Fault::cancelled) throw Cancelled("injected");
     if (fault_.kind == Fault::model_error) throw ModelError("injected");
     if (fault_.kind == Fault::bad_alloc) throw std::bad_alloc();
@@ -304,7 +306,7 @@ class Run {
 
       if (text.has_failed() && failed_.insert(text.id()).second) {
         ++num_new_failures;
-        CHECK(num_fired_ == 1 && (entry.was_active || num_open() > setup_.slots));
+        CHECK(num_fired_ == 1 && (entry.was_active || fault_.kind == Fault::change || num_open() > setup_.slots));
         check_error(text);
       }
     }
@@ -324,7 +326,8 @@ class Run {
     if (fault_.kind == Fault::row) {
       CHECK(message.find(fault_.in_target ? "the target model failed: logits" : "the draft model failed: logits") == 0);
     } else {
-      CHECK(message == (fault_.kind == Fault::bad_alloc || fault_.kind == Fault::change ? std::bad_alloc().what() : "injected"));
+      CHECK(message ==
+            (fault_.kind == Fault::bad_alloc || fault_.kind == Fault::change ? std::bad_alloc().what() : "injected"));
     }
   }
 

@@ -203,7 +203,9 @@ TEST(a_slots_own_prefix_stays_until_it_is_replaced) {
 TEST(a_change_that_is_not_committed_leaves_the_slot_empty) {
   Machine machine;
   machine.finish(machine.begin(0, 20));
-  { const SlotLedger::Change change(machine.ledger, 0); }
+  {
+    const SlotLedger::Change change(machine.ledger, 0);
+  }
   CHECK(machine.ledger.state(0) == SlotLedger::State::empty && machine.caches.num_cached(0) == 0);
 }
 

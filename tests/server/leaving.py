@@ -34,7 +34,7 @@ def texts(server: Server) -> list[str]:
 
 def schema(chance: random.Random) -> dict[str, object]:
     """An object that no other client asks for."""
-    names = [f"{chance.choice(['alpha', 'beta', 'gamma'])}_{chance.randrange(10**6)}" for _ in range(chance.randint(1, 12))]
+    names = [f"name_{chance.randrange(10**9)}" for _ in range(chance.randint(1, 12))]
     kinds: list[dict[str, object]] = [
         {"type": "string", "maxLength": 20},
         {"type": "integer"},
@@ -48,7 +48,11 @@ def request(chance: random.Random) -> tuple[str, bytes]:
     """The kind of a client, and the bytes that it sends."""
     kind = chance.choice(["short", "prompt", "shared", "grammar", "chat", "part"])
     text = "".join(chance.sample(LINES, 12)) if kind in ("prompt", "part") else "".join(LINES[: chance.randint(1, 14)])
-    body: dict[str, object] = {"max_tokens": chance.randint(1, 120), "stream": chance.random() < 0.7, "ignore_eos": True}
+    body: dict[str, object] = {
+        "max_tokens": chance.randint(1, 120),
+        "stream": chance.random() < 0.7,
+        "ignore_eos": True,
+    }
     body |= {"temperature": chance.choice([0, 1]), "seed": chance.randrange(1000)}
     path = "/v1/completions"
     if kind == "chat":
@@ -57,10 +61,14 @@ def request(chance: random.Random) -> tuple[str, bytes]:
         body["prompt"] = "def f(" if kind == "short" else text
     if kind == "grammar":
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema(chance)}}
-        body.pop("ignore_eos")
     data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-    whole = head.encode() + data
+    head = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(data)}",
+    ]
+    whole = "\r\n".join([*head, "", ""]).encode() + data
     return kind, whole[: chance.randrange(len(whole))] if kind == "part" else whole
 
 
