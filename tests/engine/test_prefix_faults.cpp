@@ -70,6 +70,7 @@ int with_every_call_failing(Work&& work, Check&& check) {
       check(has_failed);
       if (!has_failed) break;
       ++num_failed;
+      CHECK(at < 200);
     }
   }
   return num_failed;
@@ -79,14 +80,18 @@ TEST(a_conversation_outlives_the_failed_reads_of_others) {
   const TemporaryFolder folder;
   const std::string path = folder.path().string();
   Kept(path).keep(conversation(0, 300));
-  int id = 1;
+  const std::filesystem::path kept_file = std::filesystem::directory_iterator(path)->path();
   const auto write_another = [&](auto&& arm) {
     const Kept kept(path);
     arm();
-    kept.keep(conversation(id++, 200));
+    kept.keep(conversation(1, 200));
   };
-  const int num_failed =
-      with_every_call_failing(write_another, [&](bool) { CHECK(Kept(path).length_of(conversation(0, 310)) == 300); });
+  const int num_failed = with_every_call_failing(write_another, [&](bool) {
+    CHECK(Kept(path).length_of(conversation(0, 310)) == 300);
+    for (const auto& file : std::filesystem::directory_iterator(path)) {
+      if (file.path() != kept_file) std::filesystem::remove(file.path());
+    }
+  });
   CHECK(num_failed > 20);
 }
 
@@ -165,6 +170,7 @@ TEST(texts_are_those_of_a_fresh_process_whatever_fails_while_a_conversation_is_r
       for (int i = 0; i < 10; ++i) CHECK(process.text(prompt_of(i)) == expected[static_cast<std::size_t>(i)]);
       if (!has_failed) break;
       ++num_failed;
+      CHECK(at < 200);
     }
   }
   CHECK(num_failed > 4);
