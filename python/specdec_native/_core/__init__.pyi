@@ -33,6 +33,19 @@ class Cancelled(Error):
     """
     The generation was cancelled; the Generator stays usable.
     """
+class OutputFile:
+    """
+    A file that gets its name when the `with` block ends without an exception. Inside it, write the file `partial`.
+    """
+    def __enter__(self) -> typing.Any:
+        ...
+    def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
+        ...
+    def __init__(self, path: typing.Any, overwrites: bool, remedy: str = '') -> None:
+        ...
+    @property
+    def partial(self) -> typing.Any:
+        ...
 class ChatPrompt:
     """
     A conversation as a prompt, with the options of a request; made by Generator.chat().
@@ -56,19 +69,6 @@ class News:
         """
         Waits up to 20 ms for the numbers of watched requests that have changed.
         """
-class OutputFile:
-    """
-    A file that gets its name when the `with` block ends without an exception. Inside it, write the file `partial`.
-    """
-    def __enter__(self) -> typing.Any:
-        ...
-    def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
-        ...
-    def __init__(self, path: typing.Any, overwrites: bool, remedy: str = '') -> None:
-        ...
-    @property
-    def partial(self) -> typing.Any:
-        ...
 class RequestHandle:
     """
     A submitted request. Dropping it ends the request.
