@@ -260,11 +260,11 @@ class Reader {
     for (; !has(']'); is_empty = false) {
       if (at_ >= text_.size()) fail(start, 1, "the class is not closed");
       const std::size_t item = at_;
-      const char32_t first = character();
+      const char32_t first = character(true);
       char32_t last = first;
       if (has('-') && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
-        last = character();
+        last = character(true);
         if (last < first) fail(item, at_ - item, "the range is backwards");
       }
       set.add(first, last);
@@ -288,7 +288,8 @@ class Reader {
     return part;
   }
 
-  char32_t character() {
+  // in_class: a null character is allowed, since characters() leaves it out.
+  char32_t character(bool in_class = false) {
     const std::size_t start = at_;
     if (!take('\\')) {
       const char32_t c = utf8_character(text_, at_);
@@ -318,7 +319,7 @@ class Reader {
         fail(start, at_ - start, "invalid escape: it needs " + std::to_string(size) + " hex digits");
       value = 16 * value + static_cast<std::uint32_t>(digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10);
     }
-    if (value == 0) fail(start, at_ - start, "a null character is not supported");
+    if (value == 0 && !in_class) fail(start, at_ - start, "a null character is not supported");
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
       fail(start, at_ - start, "invalid escape: not a character");
     return value;
