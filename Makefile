@@ -15,7 +15,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo vulkan vulkan_layers test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
+.PHONY: all build program demo vulkan vulkan_layers test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers mutants soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -205,6 +205,14 @@ fuzz fuzz-parsers: $(VENV)/.test
 	PYTHONPATH=. $(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
 fuzz-parsers: FUZZ_TARGET := parser_fuzzers
 fuzz-parsers: FUZZ := gguf requests prompts constraints results
+
+# Which small changes of FILES pass all tests of their area (tests/mutants/run.py), tried in a copy of the tree: COUNT of them, chosen by
+# SEED; MUTANTS="--cpp-only": further options. A minute or so for each.
+COUNT ?= 20
+SEED ?= 1
+mutants: FILES := cpp/sampling cpp/speculative cpp/engine cpp/server cpp/cache
+mutants: $(VENV)/.test build/mutants-venv/.ready
+	build/mutants-venv/bin/python tests/mutants/run.py $(FILES) --count $(COUNT) --seed $(SEED) $(MUTANTS)
 
 # Mixed requests on Generators that come and go; six hours, which may be run in parts (Ctrl-C). They are added to tests/figures.jsonl.
 SOAK_SECONDS ?= 21600
