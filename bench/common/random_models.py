@@ -16,8 +16,6 @@ from dataclasses import replace
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import Shape, deepened, make
 
-import specdec_native as sd
-
 PROMPT = "def the self return"
 
 
@@ -40,6 +38,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 def print_speeds(model: pathlib.Path, options: argparse.Namespace) -> None:
     """The table, with the parser's options."""
+    import specdec_native as sd  # models are also made where the extension is not built
+
     shape = Shape(width=256, layers=4, context=2048, ffn=512)
     draft = make("qwen3", 3, shape=shape).write(options.folder / "mixture-draft.gguf")
     drafts: dict[str, pathlib.Path | str] = {"a draft never accepted": draft, "copies of the text": "suffix"}

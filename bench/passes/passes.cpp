@@ -1,4 +1,5 @@
-// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft|DEVICE]]`, then
+// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft|DEVICE[,exact]]]`,
+// where "exact" means the device's batch-invariant kernels for passes of at most 8 tokens; then
 // lines "n cached" on standard input (n tokens in one pass after `cached` cached ones, with all rows of logits)
 // answered by milliseconds. A driver runs several of these processes and asks them in turn, so that changes in the
 // machine's speed affect all of them.
@@ -28,6 +29,7 @@
 #include "ggml-cpu.h"
 #include "llama/backend.h"
 #include "llama/devices.h"
+#include "llama/invariant_kernels.h"
 #include "llama/weight_tiles.h"
 #endif
 
@@ -70,6 +72,15 @@ bool repeat_cells(llama_context* context, int copies) {
 }
 
 #ifndef BENCH_STOCK
+constexpr const char* exact = ",exact";
+// Splits it off DEVICE,exact.
+bool take_exact(std::string& load) {
+  const std::size_t comma = load.find(',');
+  if (comma == std::string::npos || load.substr(comma) != exact) return false;
+  load.resize(comma);
+  return true;
+}
+
 bool is_device(const std::string& load) {
   return load != "mmap" && load != "no-mmap" && load != "repack" && load != "draft";
 }
@@ -94,8 +105,10 @@ int main(int argc, char** argv) {
   llama_model_params model_params = llama_model_default_params();
 #ifndef BENCH_STOCK
   std::vector<ggml_backend_device*> devices;
-  if (argc == 6 && is_device(argv[5])) {
-    devices.push_back(specdec::choose_devices({argv[5]}).front().handle);
+  std::string load = argc == 6 ? argv[5] : "mmap";
+  const bool is_exact = take_exact(load);
+  if (is_device(load)) {
+    devices.push_back(specdec::choose_devices({load}).front().handle);
     model_params.n_gpu_layers = -1;
   }
   devices.push_back(nullptr);
@@ -136,6 +149,8 @@ int main(int argc, char** argv) {
   llama_context* context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;
 #ifndef BENCH_STOCK
+  if (is_exact && !specdec::use_invariant_kernels(*context, true))
+    return std::fprintf(stderr, "%s has no batch-invariant kernels\n", load.c_str()), 1;
   ggml_threadpool_params pool = ggml_threadpool_params_default(std::atoi(argv[2]));
   ggml_threadpool* threads = ggml_threadpool_new(&pool);
   llama_attach_threadpool(context, threads, threads);

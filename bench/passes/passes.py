@@ -9,7 +9,8 @@ llama.cpp's own quantizer, MXFP6 by ours. With --files the rows are those files 
 the file has them. --types makes such files of random weights, every matrix of that type (8 layers of a 1.1B llama,
 0.35B weights). --ik adds ik_llama.cpp, repacked at run time and not: a clone of its source and the folder where it
 was built (cmake -S SOURCE -B BUILD -DBUILD_SHARED_LIBS=OFF, target llama). With --device each file is run by us on the
-CPU and whole on that device (docs/devices.md), where the kernels are llama.cpp's. Prints a markdown table.
+CPU and whole on that device (docs/devices.md), where the kernels are llama.cpp's; with Vulkan also with kernels whose
+rows do not depend on the number of tokens ("exact"). Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.models.tiny_models import I_QUANTS, Shape
 
 REPEATS = 3  # passes timed in a row
 LONG = 256  # tokens of a pass that is timed once, and that does not wake threads
+DEVICE_TYPES = ("Q4_K", "Q8_0", "F16")  # of weights; MXFP6 is Q8_0 on a device
 
 
 class Passes:
@@ -115,10 +117,13 @@ def rows_of_shape(files: dict[str, pathlib.Path], ours: pathlib.Path, stock: pat
     }
 
 
-def make_types(types: list[str], folder: pathlib.Path, build: pathlib.Path) -> list[pathlib.Path]:
+def make_types(types: list[str], folder: pathlib.Path, build: pathlib.Path, is_small: bool) -> list[pathlib.Path]:
     """llama.cpp's quantizer takes hours for types with a grid: random blocks."""
     folder.mkdir(parents=True, exist_ok=True)
     shape = Shape(width=2048, heads=32, kv_heads=4, head=64, ffn=5632, layers=8, context=1024)
+    if is_small:
+        shape, folder = Shape(width=256, head=64, ffn=512, context=1024), folder / "small"
+        folder.mkdir(exist_ok=True)
     files = []
     for type in types:
         files.append(folder / f"0.35b-{type}.gguf")
@@ -148,6 +153,8 @@ def rows_of_files(
         if device is not None:
             rows[f"{file.stem}, the CPU"] = (ours, file, {}, "repack")
             rows[f"{file.stem}, {device}"] = (ours, file, {}, device)
+            if device.startswith("Vulkan"):  # others have no such kernels
+                rows[f"{file.stem}, {device}, exact"] = (ours, file, {}, f"{device},exact")
             continue
         if ik is not None:
             rows[f"{file.stem}, ik_llama.cpp"] = (ik, file, {}, "mmap")
@@ -167,6 +174,7 @@ def main() -> None:
     parser.add_argument("--types", nargs="+", choices=GgmlType.__members__, help="of random files instead of a shape")
     parser.add_argument("--ik", type=pathlib.Path, nargs=2, metavar=("SOURCE", "BUILD"), help="ik_llama.cpp's folders")
     parser.add_argument("--device", help="a device to run the files on (specdec generate --list-devices)")
+    parser.add_argument("--small", action="store_true", help="a small model for --types, to try the command")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument(
@@ -184,7 +192,7 @@ def main() -> None:
         parser.error("--device needs --files or --types")
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
     if arguments.types:
-        arguments.files = make_types(arguments.types, arguments.models, arguments.build)
+        arguments.files = make_types(arguments.types, arguments.models, arguments.build, arguments.small)
     if arguments.files:
         ik = None
         if arguments.ik:
@@ -205,10 +213,12 @@ def main() -> None:
     }
     times: dict[tuple[str, int], list[float]] = {}
     for round_ in range(arguments.rounds + 1):
+        # The previous process's worker threads poll for a while: wait until they sleep. Passes on a device have none.
+        pause = 0.0 if arguments.device and all(arguments.device in row[3] for row in rows.values()) else 0.2
         for n in arguments.tokens:
             turns = list(processes.items())
             for name, process in turns if round_ % 2 == 0 else reversed(turns):
-                time.sleep(0.2)  # the previous process's worker threads poll for a while: wait until they sleep
+                time.sleep(pause)
                 process.milliseconds(n if n < LONG or round_ == 0 else 1, arguments.cached)  # wakes the threads
                 if arguments.realtime:
                     process.prioritise(True)

@@ -9,6 +9,6 @@ from collections.abc import Mapping
 
 def listed_devices(specdec: pathlib.Path, environment: Mapping[str, str] | None = None) -> tuple[list[str], str]:
     """Their names, and the whole text, which says why there are none."""
-    command = [specdec, "generate", "--list-devices"]
+    command: list[str | pathlib.Path] = [specdec, "generate", "--list-devices"]
     text = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
     return [line.partition(":")[0] for line in text.splitlines() if not line.startswith("no device")], text
