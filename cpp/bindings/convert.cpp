@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/index.h"
+#include "base/suggestion.h"
 #include "bindings/register.h"
 #include "engine/draft_source.h"
 
@@ -104,21 +105,18 @@ class Reader {
                                     : std::nullopt;
   }
   std::optional<Value> operator()(const option::Path&) const { return path(); }
-  // None: no draft. A path object is always a file, also if it is named like another source.
+  // A path object is always a file, also if it is named like another source.
   std::optional<Value> operator()(const option::Draft&) const {
-    if (object_.is_none()) return std::string();
     return py::isinstance<py::str>(object_) ? string() : Value(specdec::draft_file(path()));
   }
   std::optional<Value> operator()(const option::Texts&) const { return strings(); }
   std::optional<Value> operator()(const option::Addresses&) const { return strings(); }
   std::optional<Value> operator()(const option::Tokens&) const {
-    if (object_.is_none()) return std::vector<specdec::Token>();
     if (py::isinstance<py::str>(object_)) return std::nullopt;
     return tokens_from(option_.name, object_);
   }
   std::optional<Value> operator()(const option::Biases&) const {
     specdec::sampling::LogitBias biases;
-    if (object_.is_none()) return biases;
     if (!is_a(object_, "Mapping")) return std::nullopt;
     for (const py::handle item : object_.attr("items")()) {
       const auto [token, bias] = py::cast<std::pair<py::object, py::object>>(item);
@@ -155,7 +153,6 @@ class Reader {
     return bytes.cast<std::string>();
   }
   std::optional<Value> strings() const {
-    if (object_.is_none()) return std::vector<std::string>();
     if (py::isinstance<py::str>(object_)) return std::vector<std::string>{string()};
     if (!is_a(object_, "Iterable")) return std::nullopt;
     std::vector<std::string> strings;
@@ -249,7 +246,6 @@ std::vector<specdec::Token> tokens_from(const std::string& name, py::handle obje
 }
 
 Value value_from(const option::Description& option, py::handle object) {
-  if (option.is_optional && object.is_none()) return {};
   const std::optional<Value> value = std::visit(Reader(option, object), option.type);
   if (!value) throw_wrong_type(option.name, object, option.requirement());
   option.check(*value);
@@ -260,7 +256,7 @@ void throw_unknown_option(const std::string& name, std::vector<std::string> know
   std::sort(known.begin(), known.end());
   std::string names;
   for (const std::string& other : known) names += (names.empty() ? "" : ", ") + other;
-  throw py::type_error("unknown option '" + name + "'; options are " + names);
+  throw py::type_error("unknown option '" + name + "'" + specdec::suggestion(name, known) + "; options are " + names);
 }
 
 py::dict described(const option::Description& option, const Value& value) {

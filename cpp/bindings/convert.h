@@ -15,20 +15,20 @@ std::string string_from(const std::string& name, pybind11::handle object);
 std::vector<specdec::Token> tokens_from(const std::string& name, pybind11::handle object);
 specdec::option::Value value_from(const specdec::option::Description& option, pybind11::handle object);  // checked
 
-// Names an option that the table lacks.
+// Names an option that the table lacks, and the one that was probably meant.
 [[noreturn]] void throw_unknown_option(const std::string& name, std::vector<std::string> known);
 
-// Sets the given options, by name.
+// Sets the given options, by name; None leaves the default. others: further names that the caller takes, for errors.
 template <class Owner>
-void set_options(const specdec::option::Table<Owner>& table, Owner& owner, const pybind11::dict& options) {
+void set_options(const specdec::option::Table<Owner>& table, Owner& owner, const pybind11::dict& options,
+                 std::vector<std::string> others = {}) {
   for (const auto& [key, object] : options) {
     const auto* option = specdec::option::find(table, pybind11::cast<std::string>(key));
     if (option == nullptr) {
-      std::vector<std::string> known;
-      for (const auto& row : table) known.push_back(row.name);
-      throw_unknown_option(pybind11::cast<std::string>(key), std::move(known));
+      for (const auto& row : table) others.push_back(row.name);
+      throw_unknown_option(pybind11::cast<std::string>(key), std::move(others));
     }
-    option->set(owner, value_from(*option, object));
+    if (!object.is_none()) option->set(owner, value_from(*option, object));
   }
 }
 

@@ -5,11 +5,14 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <set>
 
 #include "base/error.h"
+#include "base/suggestion.h"
 #include "bindings/chat_prompt.h"
 #include "bindings/convert.h"
 #include "bindings/load_watch.h"
@@ -19,6 +22,7 @@
 #include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
 #include "engine/generator_options.h"
+#include "engine/label_scores.h"
 #include "engine/prefix_file.h"
 #include "engine/prompt.h"
 #include "engine/request_options.h"
@@ -119,6 +123,11 @@ class StoppedAtExit {
   Generator generator_;
 };
 
+// Ends work that runs in another thread.
+struct Cancellation {
+  std::atomic<bool> is_asked{false};
+};
+
 // The number of stack frames up to the code that called the package: 1 for the innermost frame.
 int caller_level() {
   int level = 1;
@@ -170,6 +179,10 @@ void register_generator(py::module_& m) {
   m.def("derived_seed", &specdec::sampling::derived_seed, "seed"_a, "index"_a,
         "The seed of request `index` in a batch with the common seed `seed`.");
 
+  m.def("suggestion", &specdec::suggestion, "word"_a, "candidates"_a,
+        "\"; did you mean X?\" for the candidate closest to a word, or \"\" if none is close.");
+  m.def("shares", &specdec::shares, "logprobs"_a,
+        "The labels' shares of their common probability, from their log-probabilities.");
   m.def(
       "request_options", [] { return Described(described(specdec::request_options())); },
       "The options of a request: name -> type, requirement, default, command line flags and help.");
@@ -187,6 +200,12 @@ void register_generator(py::module_& m) {
         return specdec::ignored_keywords(request);
       },
       "The places (JSON pointers) of keywords that strict_schema=False leaves to the caller.");
+
+  py::class_<Cancellation, std::shared_ptr<Cancellation>>(m, "Cancellation", "Ends work that runs in another thread.")
+      .def(py::init())
+      .def(
+          "ask", [](Cancellation& self) { self.is_asked = true; }, "Any thread may call this.")
+      .def_property_readonly("is_asked", [](const Cancellation& self) { return self.is_asked.load(); });
 
   register_chat_prompt(m);
   register_request_handle(m);
@@ -236,6 +255,31 @@ void register_generator(py::module_& m) {
           "Submits a request; any thread may call it. Takes the options of request_options(). read_prompt: read the "
           "prompt even if max_tokens is 0.")
       .def(
+          "submit_reading",
+          [](StoppedAtExit& self, const std::vector<specdec::Token>& prompt) {
+            return without_gil([&] { return self.get().submit(specdec::reading_request(prompt), SignalCheck()); });
+          },
+          "prompt"_a, "Submits a request that only reads the prompt.")
+      .def(
+          "submit_label",
+          [](StoppedAtExit& self, const std::vector<specdec::Token>& prompt, const std::vector<specdec::Token>& label) {
+            return without_gil([&] { return self.get().submit(specdec::label_request(prompt, label), SignalCheck()); });
+          },
+          "prompt"_a, "label"_a, "Submits a request that scores a label after the prompt.")
+      .def(
+          "prompt_tokens",
+          [](StoppedAtExit& self, const py::object& prompt) { return text_tokens(self.get(), "prompt", prompt); },
+          "prompt"_a, "The tokens of a prompt, a str or token ids.")
+      .def(
+          "label_tokens",
+          [](StoppedAtExit& self, const py::object& label) {
+            if (!py::isinstance<py::str>(label)) return tokens_from("a label", label);
+            const std::string text = string_from("a label", label);
+            const WithoutGil released;
+            return self.get().continuation_tokens(text);
+          },
+          "label"_a, "The tokens of a label, a str or token ids, as the continuation of a prompt.")
+      .def(
           "close", [](StoppedAtExit& self) { without_gil([&] { self.get().close(); }); },
           "Ends all requests; no more can be submitted.")
       .def(
@@ -272,12 +316,14 @@ void register_generator(py::module_& m) {
           "unusable).")
       .def(
           "embed",
-          [](StoppedAtExit& self, const py::object& text) {
+          [](StoppedAtExit& self, const py::object& text, const std::shared_ptr<Cancellation>& cancellation) {
             const std::vector<specdec::Token> tokens = text_tokens(self.get(), "texts", text);
-            const std::vector<float> row = without_gil([&] { return self.get().embed(tokens); });
+            const auto is_cancelled = [&] { return cancellation->is_asked.load(); };
+            const std::vector<float> row = without_gil([&] { return self.get().embed(tokens, is_cancelled); });
             return py::array_t<float>(static_cast<py::ssize_t>(row.size()), row.data());
           },
-          "text"_a, "The embedding of a str or token ids, normalized to length 1.")
+          "text"_a, "cancellation"_a,
+          "The embedding of a str or token ids, normalized to length 1. Raises Cancelled once that is asked for.")
       .def(
           "hidden_rows",
           [](StoppedAtExit& self, const py::object& text, const std::vector<int>& layers, int num_top) {
@@ -337,7 +383,8 @@ void register_generator(py::module_& m) {
           [](StoppedAtExit& self, std::string messages, std::string tools, std::string callable, bool is_required,
              bool is_parallel, bool continues_answer, const Options& options) {
             specdec::Request request;
-            set_options(specdec::request_options(), request, options);
+            set_options(specdec::request_options(), request, options,
+                        {"tools", "tool_choice", "parallel_tool_calls", "continue_final_message"});
             specdec::Conversation conversation{std::move(messages), std::move(tools), true};
             conversation.continues_answer = continues_answer;
             const specdec::ToolUse tool_use{is_parallel, is_required};

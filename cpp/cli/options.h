@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/argument.h"
+#include "base/suggestion.h"
 #include "engine/option.h"
 
 namespace specdec::cli {
@@ -126,8 +127,5 @@ std::string help_text(const CommandLine& line, Help help);
 // An option's text in the help, with its default; brief(): its first part, and the default.
 std::string description(const Option& option);
 std::string brief(const std::string& description);
-
-// "; did you mean X?" for the candidate closest to `word`, or "" if none is close.
-std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace specdec::cli

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/json_depth.h"
+#include "base/suggestion.h"
 #include "engine/request_json.h"
 
 namespace specdec::cli {
@@ -34,15 +35,31 @@ std::string known_names() {
   return names;
 }
 
+std::string meant(const std::string& name) {
+  for (const char* of_chats : {"tools", "tool_choice", "response_format"}) {
+    if (name == of_chats) return ", which needs \"messages\" instead of a \"prompt\"";
+  }
+  std::vector<std::string> names = {"prompt", "messages", "id"};
+  for (const RequestOption& option : request_options()) names.push_back(option.name);
+  return suggestion(name, names);
+}
+
 }  // namespace
 
-PromptLine parse_prompt_line(const std::string& line, const Request& defaults) {
+Json parse_line(const std::string& line) {
   if (json_depth(line) > max_depth) {
     throw std::invalid_argument("values nested more than " + std::to_string(max_depth) + " levels deep");
   }
-  const Json json = Json::parse(line, nullptr, false);
+  Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) throw std::invalid_argument("not JSON");
-  if (!json.is_object() || !json.contains("prompt")) throw std::invalid_argument("not a JSON object with a \"prompt\"");
+  if (json.is_object()) return json;
+  const bool is_conversation = json.is_array() && !json.empty() && json[0].is_object();
+  throw std::invalid_argument(std::string("not a JSON object with a \"prompt\" or \"messages\"") +
+                              (is_conversation ? "; put the list into {\"messages\": [...]}" : ""));
+}
+
+PromptLine prompt_line(const Json& json, const Request& defaults) {
+  if (!json.contains("prompt")) throw std::invalid_argument("not a JSON object with a \"prompt\" or \"messages\"");
   PromptLine result;
   result.request = defaults;
   for (const auto& [name, value] : json.items()) {
@@ -53,7 +70,7 @@ PromptLine parse_prompt_line(const std::string& line, const Request& defaults) {
     } else if (const RequestOption* option = option::find(request_options(), name)) {
       set_option(result.request, *option, value);
     } else {
-      throw std::invalid_argument("unknown option \"" + name + "\"; options are " + known_names());
+      throw std::invalid_argument("unknown option \"" + name + "\"" + meant(name) + "; options are " + known_names());
     }
   }
   result.request.validate();

@@ -14,7 +14,10 @@ struct PromptLine {
   nlohmann::ordered_json id;  // the line's "id", repeated in its result; null: none
 };
 
+// A line as JSON: an object, not nested too deep. Throws std::invalid_argument.
+nlohmann::ordered_json parse_line(const std::string& line);
+
 // Options that the line does not name are taken from `defaults`. Throws std::invalid_argument.
-PromptLine parse_prompt_line(const std::string& line, const Request& defaults);
+PromptLine prompt_line(const nlohmann::ordered_json& line, const Request& defaults);
 
 }  // namespace specdec::cli

@@ -103,7 +103,7 @@ void ResultsFile::add(const Json& result) {
 
 void ResultsFile::remember(const Json& result, Place place) {
   places_[result["index"].get<std::int64_t>()] = place;
-  if (result.contains("error")) ++num_failed_;
+  if (result.contains("error") && !result["error"].is_null()) ++num_failed_;
 }
 
 void ResultsFile::finish() {

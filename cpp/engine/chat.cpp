@@ -35,7 +35,7 @@ std::vector<Token> Chat::tokens(const Conversation& conversation, const std::fun
 
 std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation& conversation, ToolUse tool_use,
                                                              Request& request) const {
-  if (request.grammar || request.regex) {  // then all text is the content that was asked for
+  if (request.grammar || request.regex || request.choice) {  // then all text is the content that was asked for
     if (tool_use.is_required)
       throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give only one of them");
     return nullptr;

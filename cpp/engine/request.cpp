@@ -1,5 +1,6 @@
 #include "engine/request.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine/request_options.h"
@@ -60,6 +61,7 @@ const char* Request::constraint() const {
   return grammar          ? "grammar"
          : json_schema    ? "json_schema"
          : regex          ? "regex"
+         : choice         ? "choice"
          : structural_tag ? "structural_tag"
                           : nullptr;
 }
@@ -68,15 +70,20 @@ void Request::drop_constraint() {
   grammar.reset();
   json_schema.reset();
   regex.reset();
+  choice.reset();
   structural_tag.reset();
 }
 
 void Request::validate() const {
   option::check(request_options(), *this);
-  if (grammar.has_value() + json_schema.has_value() + regex.has_value() + structural_tag.has_value() > 1) {
-    const char* const other = structural_tag ? "structural_tag" : regex ? "regex" : "json_schema";
+  if (grammar.has_value() + json_schema.has_value() + regex.has_value() + choice.has_value() +
+          structural_tag.has_value() >
+      1) {
+    const char* const other = structural_tag ? "structural_tag" : choice ? "choice" : regex ? "regex" : "json_schema";
     throw ArgumentError(constraint(), std::string("is given with ") + other + "; at most one of them can be");
   }
+  if (choice && (choice->empty() || std::find(choice->begin(), choice->end(), "") != choice->end()))
+    throw ArgumentError("choice", "must have at least one text, and no empty one");
   if (prompt.empty() && prompt_tokens.empty())
     throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }

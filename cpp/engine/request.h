@@ -26,6 +26,7 @@ struct Request {
   int top_logprobs = 0;                 // most likely tokens to report with each token, see Piece and Score
   std::vector<Token> control_tokens;    // control tokens rendered by name; all others are omitted
   bool score_prompt = false;  // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()
+  int score_from = 0;         // only those of the prompt's tokens from this one on
   std::optional<int> slot;    // runs only in this slot; the slot's number does not change while the request is cached
   bool read_prompt = false;   // also with max_tokens 0, the prompt is read into the caches and stays there
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
@@ -46,6 +47,7 @@ struct Request {
   std::optional<std::string> json_schema;
   bool strict_schema = true;  // false: keywords that cannot be enforced are left to the caller
   std::optional<std::string> regex;
+  std::optional<std::vector<std::string>> choice;  // one of these
   std::optional<std::string> structural_tag;
   // The grammar of a tool call, in GBNF, and the end of the prompt that matches its beginning. The output is a call or,
   // if one of the constraints above is given, may match that instead.

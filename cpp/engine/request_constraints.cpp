@@ -12,6 +12,15 @@
 #include "constraints/structural_tag.h"
 
 namespace specdec {
+namespace {
+
+std::string grammar_of_choices(const std::vector<std::string>& choices) {
+  std::string alternatives;
+  for (const std::string& choice : choices) alternatives += (alternatives.empty() ? "" : " | ") + gbnf_literal(choice);
+  return "root ::= " + alternatives;
+}
+
+}  // namespace
 
 std::vector<std::string> ignored_keywords(const Request& request) {
   if (request.strict_schema) return {};
@@ -22,12 +31,6 @@ std::vector<std::string> ignored_keywords(const Request& request) {
   }
   if (request.structural_tag) return supported_structural_tag(*request.structural_tag, false).ignored;
   return {};
-}
-
-std::string grammar_of_choices(const std::vector<std::string>& choices) {
-  std::string alternatives;
-  for (const std::string& choice : choices) alternatives += (alternatives.empty() ? "" : " | ") + gbnf_literal(choice);
-  return "root ::= " + alternatives;
 }
 
 // control_tokens: rendered by name, see Request. A compiler has the vocabulary's pieces and a cache of its own, so only
@@ -92,6 +95,7 @@ std::unique_ptr<sampling::Constraint> RequestConstraints::compile_form(const Req
     const std::shared_ptr<const ConstraintCompiler> compiler = this->compiler(control_tokens(request));
     if (request.grammar) return compiler->grammar(*request.grammar, call);
     if (request.regex) return compiler->regex(*request.regex, call);
+    if (request.choice) return compiler->grammar(grammar_of_choices(*request.choice), call);
     if (request.structural_tag) return compiler->structural_tag(*request.structural_tag, request.strict_schema);
     if (request.json_schema) return compiler->json_schema(*request.json_schema, request.strict_schema, call);
     return compiler->call(call);

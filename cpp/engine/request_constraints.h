@@ -17,9 +17,6 @@ namespace specdec {
 // caller because the schema is not strict. Throws ArgumentError.
 std::vector<std::string> ignored_keywords(const Request& request);
 
-// A Request::grammar that matches any of these texts.
-std::string grammar_of_choices(const std::vector<std::string>& choices);
-
 class RequestConstraints {
  public:
   // target: its path, for messages.

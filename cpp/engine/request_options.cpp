@@ -236,6 +236,11 @@ const Table<Request>& request_options() {
            String{},
            {constraints, {"--regex"}, "TEXT", "the whole output matches this regular expression"},
            true}),
+      request_row<&Request::choice>(
+          {"choice",
+           Texts{},
+           {constraints, {"--choice"}, "TEXT", "the output is one of these texts; repeatable"},
+           true}),
       request_row<&Request::structural_tag>(
           {"structural_tag",
            Object{},

@@ -54,6 +54,7 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std:
   if (request.score_prompt) {
     sequence_.prompt_score = std::make_shared<Score>();
     sequence_.prompt_score->tokens = sequence_.tokens;
+    sequence_.prompt_score->first = std::clamp(request.score_from, 1, num_delivered_);
     sequence_.prompt_score->num_top_logprobs = request.top_logprobs;
   }
   sequence_.num_draft_tokens = num_draft_tokens;

@@ -13,10 +13,20 @@ namespace {
 constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait
 constexpr int no_limit = std::numeric_limits<int>::max();
 
-// The number of prompt tokens that need not be read if they are cached. The last token must be read, and so must tokens
-// that are scored.
-int num_usable(const ScheduledRequest& request) {
-  return request.sequence().prompt_score ? 0 : static_cast<int>(request.sequence().tokens.size()) - 1;
+// The number of prompt tokens that need not be read if they are cached: all but the last.
+int num_usable(const ScheduledRequest& request) { return static_cast<int>(request.sequence().tokens.size()) - 1; }
+
+// The same where only tokens are kept, without scores.
+int num_usable_without_scores(const ScheduledRequest& request) {
+  const Score* const score = request.sequence().prompt_score.get();
+  return score == nullptr ? num_usable(request) : score->reusable(nullptr, num_usable(request));
+}
+
+// The scores of the num_read tokens that a request begins with and another one has read; null: none has.
+void take_scores(const ScheduledRequest* other, int num_read, ScheduledRequest& request) {
+  Score* const score = request.sequence().prompt_score.get();
+  if (score == nullptr || num_read <= score->num_unscored()) return;
+  score->take(*other->sequence().prompt_score, num_read);
 }
 
 }  // namespace
@@ -105,10 +115,14 @@ bool Scheduler::read_prompts(int max_tokens) {
 
 std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest& request, int stored) {
   std::vector<SlotChoice::Slot> slots;
+  const Score* const score = request.sequence().prompt_score.get();
   for (int place = 0; place < num_slots(); ++place) {
-    const int number = ledger_.number(place);
+    const int number = ledger_.number(place), length = ledger_.length(place);
     const bool is_free = !ledger_.is_busy(place) && request.wanted_slot().value_or(number) == number;
-    slots.push_back({is_free, ledger_.tokens(place), ledger_.length(place), number});
+    const SlotLedger::Holder& holder = ledger_.holder(place);
+    SlotChoice::Slot slot{is_free, ledger_.tokens(place), length, length, number};
+    if (score != nullptr && holder) slot.usable = score->reusable(holder->sequence().prompt_score.get(), length);
+    slots.push_back(slot);
   }
   return slot_choice_.choose(request.sequence().tokens, num_usable(request), slots, stored);
 }
@@ -138,7 +152,7 @@ bool Scheduler::begin_next_request() {
 int Scheduler::stored_prefix(const ScheduledRequest& request) noexcept {
   if (store_ == nullptr) return 0;
   try {
-    return store_->longest_prefix(request.sequence().tokens, num_usable(request));
+    return store_->longest_prefix(request.sequence().tokens, num_usable_without_scores(request));
   } catch (...) {  // no memory: all of it is read
     return 0;
   }
@@ -146,12 +160,13 @@ int Scheduler::stored_prefix(const ScheduledRequest& request) noexcept {
 
 bool Scheduler::give_slot(const std::shared_ptr<ScheduledRequest>& request) {
   const std::vector<Token>& prompt = request->sequence().tokens;
-  const int usable = num_usable(*request);
+  const int usable = num_usable_without_scores(*request);
   const int stored = stored_prefix(*request);
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
   if (!chosen) return false;
   const int place = chosen->slot, source = chosen->source;
   keep_what_is_lost(place, chosen->prefix);
+  const SlotLedger::Holder scored = ledger_.holder(source >= 0 ? source : place);
   SlotLedger::Change change(ledger_, place);
   const auto restore = [&] { return store_->restore(prompt, usable, place); };
   const auto copy = [&] {
@@ -161,7 +176,9 @@ bool Scheduler::give_slot(const std::shared_ptr<ScheduledRequest>& request) {
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
   if (stored >= prefix + worth_copying && change.fill(restore)) prefix = stored;
   else if (source >= 0) change.fill(copy);
-  request->sequence().stats.prompt_cached_tokens = change.keep(prefix);
+  prefix = change.keep(prefix);
+  request->sequence().stats.prompt_cached_tokens = prefix;
+  take_scores(scored.get(), prefix, *request);
   change.commit(request);
   request->begin_reading(place, ledger_.number(place));
   slot_choice_.use(ledger_.number(place));
@@ -343,6 +360,7 @@ bool Scheduler::adopt(const std::shared_ptr<ScheduledRequest>& request, const st
   if (!chosen) return false;
   const int place = chosen->slot;
   keep_what_is_lost(place, chosen->prefix);
+  const SlotLedger::Holder scored = ledger_.holder(source >= 0 ? source : place);
   SlotLedger::Change change(ledger_, place);
   request->begin_reading(place, ledger_.number(place));
   request->end();

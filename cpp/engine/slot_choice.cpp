@@ -34,7 +34,7 @@ int common_prefix(const std::vector<Token>& a, const std::vector<Token>& b, int 
 std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& prompt, int usable,
                                                      const std::vector<Slot>& slots, int stored) {
   std::vector<int> prefixes;
-  for (const Slot& slot : slots) prefixes.push_back(prefix_in(slot, prompt, usable));
+  for (const Slot& slot : slots) prefixes.push_back(prefix_in(slot, prompt, std::min(usable, slot.usable)));
   const auto source = std::max_element(prefixes.begin(), prefixes.end());
   const int longest = std::max(*source, stored);
 

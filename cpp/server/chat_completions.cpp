@@ -3,13 +3,12 @@
 #include <utility>
 
 #include "server/assistant_message.h"
+#include "server/chat_request.h"
 #include "server/endpoints.h"
 #include "server/event_stream.h"
 #include "server/generation.h"
-#include "server/messages.h"
 #include "server/replies.h"
 #include "server/request_fields.h"
-#include "server/tools.h"
 
 namespace specdec::server {
 namespace {
@@ -189,15 +188,12 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
   Options options = read_reply_options(fields);
-  Request request = read_options(service, fields, http.is_gone.record.get());
-  request.logprobs = options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);
-  const Tools tools = read_tools(fields);
-  Conversation conversation = read_conversation(service, fields, tools);
-  request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone);
-  options.parser = prepare_answer(service, tools, conversation, request);
-  options.ends_after_call = options.parser != nullptr && !tools.use.is_parallel;
-  const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);
+  ChatRequest chat = read_chat_request(service, fields, http.is_gone);
+  chat.request.logprobs = options.has_logprobs;
+  options.parser = chat.parser;
+  options.ends_after_call = chat.ends_after_call();
+  const auto generation = std::make_shared<Generation>(service, choices_of(chat.request, num_choices), http.is_gone);
   HttpReply reply;
   if (options.stream.is_on) {
     reply = event_reply([&service, generation, options](EventStream& events) {
@@ -206,7 +202,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   } else {
     reply = collected(service, *generation, options);
   }
-  name_ignored_keywords(request, reply, tools.callable);
+  name_ignored_keywords(chat.request, reply, chat.tools.callable);
   return reply;
 }
 

@@ -13,6 +13,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http);  // OpenA
 HttpReply completions(Service& service, const HttpRequest& http);       // OpenAI's /v1/completions
 HttpReply responses(Service& service, const HttpRequest& http);         // OpenAI's /v1/responses
 HttpReply embeddings(Service& service, const HttpRequest& http);        // OpenAI's /v1/embeddings
+HttpReply scores(Service& service, const HttpRequest& http);            // SGLang's /v1/score
 HttpReply any_completion(Service& service, const HttpRequest& http);
 HttpReply any_embeddings(Service& service, const HttpRequest& http);
 HttpReply llama_completion(Service& service, const HttpRequest& http);  // llama-server's /completion

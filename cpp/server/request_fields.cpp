@@ -262,8 +262,9 @@ void set_choices(const Service& service, Request& request, const std::string& pa
   if (texts.empty() || texts.size() != choices.size())
     throw wrong_value(path, choices, "a list of texts, none of them empty");
   check_no_constraint(request, path);
-  const Json wrapped = {{"grammar", grammar_of_choices(texts)}};
-  set(service, request, *option::find(request_options(), "grammar"), Fields(wrapped), "grammar");
+  const Json wrapped = {{"choice", texts}};
+  set(service, request, *option::find(request_options(), "choice"), Fields(wrapped), "choice");
+  request.constraint_name = path;
 }
 
 // vLLM's and SGLang's format {"type": "structural_tag", ...}.
@@ -351,7 +352,8 @@ Request read_options(const Service& service, const Fields& body, RequestRecord* 
     check_same(body, fields);
     for (const std::string& field : fields) set(service, request, option, body, field);
   }
-  request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
+  if (service.options().limits_tokens)
+    request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
   const int slot = body.whole("id_slot", -1, -1, service.generator().max_sequences() - 1);
   if (slot >= 0) request.slot = slot;
   const bool says_how_many = body.find("repeat_last_n") != nullptr || body.find("penalty_last_n") != nullptr;

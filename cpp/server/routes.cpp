@@ -48,6 +48,7 @@ void add_routes(HttpServer& http, ModelPool& pool) {
       {{"/v1/completions"}, completions},
       {{"/v1/responses", "/responses"}, responses},
       {{"/v1/embeddings"}, embeddings},
+      {{"/v1/score"}, scores},
       {{"/embedding", "/embeddings"}, any_embeddings},
       {{"/completion"}, llama_completion},
       {{"/completions"}, any_completion},

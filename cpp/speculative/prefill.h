@@ -25,15 +25,17 @@ inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int len
   }
 }
 
-// The same with logits for every token read, which score the token after it. The cache holds what is scored already.
+// The same with logits for the tokens before scored ones. The cache holds what is scored already.
 inline void score_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   Score& score = *sequence.prompt_score;
+  const int unscored = score.num_unscored();
+  cache_tokens(model, sequence, std::min(length, unscored / model.prompt_piece() * model.prompt_piece()));
   const int most = std::min(model.batch_size(), model.row_capacity());
   for (int cached = model.length(sequence.slot); cached < length;) {
-    const int count = std::min(length - cached, most);
-    model.decode({{sequence.slot, sequence.tokens.data() + cached, count, count}});
+    const int count = std::min(length - cached, most), rows = std::clamp(cached + count - unscored, 0, count);
+    model.decode({{sequence.slot, sequence.tokens.data() + cached, count, rows}});
     score.truncate(cached);  // the score is longer than the cache if a failed pass has emptied the cache
-    for (int row = 0; row < count; ++row) {
+    for (int row = 0; row < rows; ++row) {
       reading_logits_of("target", [&] { score.add(model.logits(row), model.vocabulary_size()); });
     }
     cached += count;

@@ -16,9 +16,9 @@ except ModuleNotFoundError as error:
 from ._chat import AssistantMessage, FunctionCall, ToolCall
 from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, VocabularyMismatch, __version__
 from ._generator import Generator
-from ._handles import AsyncStream, ChatHandle, RequestHandle
-from ._options import Request, StreamOptions
-from ._results import ChatCompletion, Completion, Event, HiddenRows, Piece, Score, Stats, ignored_keywords
+from ._handles import AsyncStream, ChatHandle, EmbeddingHandle, RequestHandle
+from ._options import ChatOptions, GeneratorOptions, Request, StreamOptions
+from ._results import ChatCompletion, ChoiceScore, Completion, Event, HiddenRows, Piece, Score, Stats, ignored_keywords
 from ._streams import ChatStream, EventStream, Stream
 
 __all__ = [
@@ -27,14 +27,18 @@ __all__ = [
     "Cancelled",
     "ChatCompletion",
     "ChatHandle",
+    "ChatOptions",
     "ChatStream",
+    "ChoiceScore",
     "Completion",
     "ContextFull",
+    "EmbeddingHandle",
     "Error",
     "Event",
     "EventStream",
     "FunctionCall",
     "Generator",
+    "GeneratorOptions",
     "HiddenRows",
     "ModelError",
     "Piece",

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
@@ -20,19 +20,29 @@ from ._chat import Answer, Message, Tool, conversation
 from ._core import ChatPrompt as _ChatPrompt
 from ._core import Generator as _Engine
 from ._core import RequestHandle as _Submitted
-from ._handles import AsyncStream, ChatHandle, RequestHandle
+from ._handles import AsyncStream, ChatHandle, EmbeddingHandle, RequestHandle, ScoredChoices
 from ._hub import download_companion, local_model, log_choice
 from ._log import publish
-from ._options import ChatOptions, Drafting, JsonSchema, Request, StreamOptions, Verification, draft_of
+from ._options import (
+    AnyRequest,
+    ChatOptions,
+    GeneratorOptions,
+    StreamOptions,
+    common_options,
+    draft_of,
+    is_conversation,
+    lists_options,
+)
 from ._results import (
     ChatCompletion,
+    ChoiceScore,
     Completion,
-    Event,
     HiddenRows,
     Piece,
     Score,
     Stats,
     VerificationMode,
+    chat_completion_of,
     completion_of,
 )
 from ._streams import ChatStream, EventStream, Run, Stream
@@ -44,8 +54,18 @@ if TYPE_CHECKING:
 _AnyRun = TypeVar("_AnyRun", bound=Run[Any])
 _NO_LIMIT = 2**31 - 1  # tokens
 
+_takes_options = lists_options(_core.request_options(), StreamOptions)
+_takes_chat_options = lists_options(_core.request_options(), ChatOptions, max_tokens=None)
+
 # Next to this file in a wheel; two folders up in a source tree.
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
+
+
+def _several(texts: str | Sequence[str | Sequence[int]]) -> list[str | Sequence[int]]:
+    several: list[str | Sequence[int]] = [texts] if isinstance(texts, str) else list(texts)
+    if not several:
+        raise ValueError("texts is empty; it must have at least one text")
+    return several
 
 
 class Generator:
@@ -127,54 +147,30 @@ class Generator:
     bad argument, TypeError for an argument of the wrong type.
     """
 
+    @lists_options(_core.generator_options(), GeneratorOptions)
     def __init__(
         self,
         target: str | os.PathLike[str] | None = None,
         draft: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         *,
-        suffix: bool = True,
-        draft_corpus: str | os.PathLike[str] | None = None,
-        n_ctx: int | None = None,
-        draft_window: int | None = None,
-        n_threads: int | None = None,
-        n_batch: int = 512,
-        n_gpu_layers: int | Literal["all", "auto"] | None = None,
-        devices: str | Sequence[str] = (),
-        n_gpu_layers_draft: int | Literal["all", "auto"] | None = None,
-        devices_draft: str | Sequence[str] = (),
-        n_cpu_moe: int = 0,
-        n_cpu_moe_draft: int = 0,
-        tensor_split: str = "",
-        override_tensor: str | Sequence[str] = (),
-        override_tensor_draft: str | Sequence[str] = (),
-        exact: bool = True,
-        rpc: str | Sequence[str] = (),
-        mmap: bool = True,
-        repack: bool = True,
-        tile_cache: str | os.PathLike[str] | None = None,
-        draft_weights: str = "auto",
-        chat_template: str | None = None,
-        json_tool_calls: str = "auto",
-        kv_type: str = "f16",
-        max_sequences: int = 1,
-        max_queue_size: int = 1024,
-        num_draft_tokens: int | Literal["auto"] = "auto",
-        auto_cache: bool = True,
-        progress: bool | Callable[[str, float], object] = False,
+        progress: bool | Callable[[str, float], object] | None = None,
+        **options: Unpack[GeneratorOptions],
     ) -> None:
+        given: dict[str, Any] = dict(options)
         if isinstance(draft, Sequence) and not isinstance(draft, str):
-            draft, suffix = draft_of(draft)
-        options = {name: value for name, value in locals().items() if name not in {"self", "progress"}}
-        options["draft_corpus"] = "" if draft_corpus is None else draft_corpus
-        options["tile_cache"] = "" if tile_cache is None else tile_cache
+            draft, given["suffix"] = draft_of(draft)
+        sources: tuple[str | os.PathLike[str], str | os.PathLike[str] | None]
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
-            options |= {"target": bundled_target, "draft": bundled_draft if draft in (None, "auto") else draft}
-        options["target"] = local_model(options["target"])
-        if options["draft"] is not None and num_draft_tokens != 0:  # otherwise it is not used
-            options["draft"] = local_model(options["draft"])
-        self._path = os.fspath(options["target"])
-        self._draft = options["draft"]
+            sources = bundled_target, bundled_draft if draft in (None, "auto") else draft
+        else:
+            sources = target, draft
+        given["target"], given["draft"] = local_model(sources[0]), sources[1]
+        if sources[1] is not None and given.get("num_draft_tokens") != 0:  # otherwise it is not used
+            given["draft"] = local_model(sources[1])
+        self._engine: _Engine | None = None
+        self._path = os.fspath(given["target"])
+        self._draft = given["draft"]
         self._last: _Submitted | None = None  # the running or last request of `stream` or `generate`
         self._runs = threading.local()  # .latest: the thread's latest stream
         self._metadata: dict[str, Any] | None = None
@@ -186,7 +182,7 @@ class Generator:
                     if show is not None and step:
                         show(step, share)
 
-                self._engine: _Engine | None = _core.Generator(tell, download_companion, **options)
+                self._engine = _core.Generator(tell, download_companion, **given)
         except _core.VocabularyMismatch as error:
             if target is not None:
                 raise
@@ -198,6 +194,12 @@ class Generator:
         for choice in (self._engine.placement, self._engine.draft_choice):
             if choice:
                 log_choice(choice)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:  # of copy, deepcopy and pickle
+        raise TypeError(
+            "a Generator cannot be copied or pickled: it owns models and threads. Any number of threads can share it; "
+            "create one in each process"
+        )
 
     def __repr__(self) -> str:
         draft = "" if self._draft is None else f", draft={os.fspath(self._draft)!r}"
@@ -232,46 +234,8 @@ class Generator:
     ) -> None:
         self.close()
 
-    def stream(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        max_tokens: int = 224,
-        temperature: float = 0.8,
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        repeat_penalty: float = 1.0,
-        frequency_penalty: float = 0.0,
-        presence_penalty: float = 0.0,
-        penalty_last_n: int = 64,
-        dry_multiplier: float = 0.0,
-        dry_base: float = 1.75,
-        dry_allowed_length: int = 2,
-        dry_penalty_last_n: int = -1,
-        dry_sequence_breakers: str | Sequence[str] | None = None,
-        xtc_probability: float = 0.0,
-        xtc_threshold: float = 0.1,
-        logit_bias: Mapping[int, float] | None = None,
-        allowed_token_ids: Sequence[int] | None = None,
-        bad_words: str | Sequence[str] | None = (),
-        grammar: str | None = None,
-        json_schema: JsonSchema | None = None,
-        strict_schema: bool = True,
-        regex: str | None = None,
-        structural_tag: str | Mapping[str, Any] | None = None,
-        reasoning_budget: int = -1,
-        stop: str | Sequence[str] | None = (),
-        min_tokens: int = 0,
-        ignore_eos: bool = False,
-        stop_token_ids: Sequence[int] | None = None,
-        prediction: str = "",
-        seed: int | None = None,
-        top_logprobs: int = 0,
-        num_draft_tokens: int | Literal["auto"] | None = None,
-        verification: Verification = "auto",
-        drafting: Drafting = "sampled",
-    ) -> Stream:
+    @_takes_options
+    def stream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Stream:
         """Generate piece by piece. Returns at once; the first piece waits until the prompt is read.
 
         With any draft the output is distributed exactly as the target's, under the same transforms.
@@ -293,13 +257,14 @@ class Generator:
         allowed_token_ids: the only tokens that may come.
         bad_words: the last token of each of these texts is banned where its other tokens come before it.
         grammar: the output matches this grammar in llama.cpp's notation (GBNF); its first rule is `root`. At most one
-            of grammar, json_schema, regex and structural_tag may be given. Tokens that do not match are removed before
-            all transforms except logit_bias.
+            of grammar, json_schema, regex, choice and structural_tag may be given. Tokens that do not match are removed
+            before all transforms except logit_bias.
         json_schema: the output is JSON on one line that satisfies this schema: a dict, a JSON string, or a pydantic
             model class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
         strict_schema: False: keywords that cannot be enforced, such as "not", are left to you instead of raising an
             error.
         regex: the whole output matches this regular expression.
+        choice: the output is one of these texts; `score_choices` tells how likely each of them is.
         structural_tag: the output is text with parts that obey schemas, such as tool calls between marks: a dict or a
             JSON string in xgrammar's form, which vLLM and SGLang also use (docs/python.md).
         reasoning_budget: for chats whose template marks reasoning: after this many tokens of reasoning, the mark that
@@ -326,9 +291,9 @@ class Generator:
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises
         KeyboardInterrupt; the Generator stays usable.
         """
-        options = {name: value for name, value in locals().items() if name not in {"self", "prompt"}}
         return self._begin(Stream(self, self._submit_alone(prompt, options)))
 
+    @_takes_options
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """Generate and return the whole completion; arguments, defaults and errors as for `stream`."""
         with RequestHandle(self, self._submit_alone(prompt, options), options.get("json_schema")) as handle:
@@ -357,6 +322,8 @@ class Generator:
         self, prompt: Any, options: Mapping[str, Any], *, score_prompt: bool = False, read_prompt: bool = False
     ) -> _Submitted:
         """Internal: submit and return the engine's handle."""
+        if is_conversation(prompt):
+            raise TypeError("prompt is a list of messages; use chat, stream_chat or submit_chat for conversations")
         request = self._core.submit(prompt, score_prompt, read_prompt, **options)
         publish()
         return request
@@ -379,9 +346,11 @@ class Generator:
         self._runs.latest = weakref.ref(run)
         return run
 
-    def _chat_prompt(self, messages: Sequence[Message], options: ChatOptions) -> _ChatPrompt:
-        """The prompt of an answer with its options. Without max_tokens, the answer ends where the model ends it."""
-        given: dict[str, Any] = {"max_tokens": _NO_LIMIT, **options}
+    def chat_prompt(self, messages: Sequence[Message], options: Mapping[str, Any]) -> _ChatPrompt:
+        """Internal: the prompt of an answer with its options. Without max_tokens, the answer ends where the model ends
+        it."""
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        given.setdefault("max_tokens", _NO_LIMIT)
         tools, choice = given.pop("tools", None), given.pop("tool_choice", "auto")
         parallel, goes_on = given.pop("parallel_tool_calls", True), given.pop("continue_final_message", None)
         return self._core.chat(*conversation(messages, tools, choice, parallel, goes_on), **given)
@@ -409,6 +378,7 @@ class Generator:
         given = conversation(messages, tools, continue_final_message=bool(continue_final_message))
         return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt), given.continues_answer)
 
+    @_takes_chat_options
     def stream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatStream:
         """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`,
         options as for `stream`. `ChatStream.message` is the answer so far: content, reasoning and tool calls.
@@ -424,76 +394,82 @@ class Generator:
         Special tokens written in messages or tools are ordinary text. Later turns of a conversation reuse what was read
         of it.
         """
-        prompt = self._chat_prompt(messages, options)
+        prompt = self.chat_prompt(messages, options)
         return self._begin(ChatStream(self, self._submit_alone(prompt, {}), Answer(prompt)))
 
+    @_takes_chat_options
     def chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatCompletion:
         """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`.
         `ChatCompletion.message` has its content, reasoning and tool calls."""
-        prompt = self._chat_prompt(messages, options)
+        prompt = self.chat_prompt(messages, options)
         schema = options.get("json_schema")
         with ChatHandle(self, self._submit_alone(prompt, {}), Answer(prompt), schema) as handle:
             return handle.result()
 
-    def stream_many(
-        self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
-    ) -> EventStream:
+    @_takes_chat_options
+    def stream_many(self, requests: Iterable[AnyRequest], **options: Unpack[ChatOptions]) -> EventStream:
         """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
 
-        requests: prompts, or `Request` dicts: a prompt with its own options. They are taken from the iterable as
-            needed, so it may be infinite; while it blocks, submitted requests continue. A prefix that was already read
-            for another request is not read again.
-        options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; the seeds of
-            the others are derived from it (`Event.seed`), so that batches with different seeds share no outputs.
+        requests: prompts, conversations (lists of messages), or `Request` dicts: either of these with its own options.
+            They are taken from the iterable as needed, so it may be infinite; while it blocks, submitted requests
+            continue. A prefix that was already read for another request is not read again.
+        options: as for `stream` and, for conversations, `stream_chat`: the defaults for all requests. `seed` is the
+            seed of the first request; the seeds of the others are derived from it (`Event.seed`), so that batches with
+            different seeds share no outputs.
 
         Events are yielded as they happen, the pieces of one request in order. The output of a request is bit for bit
-        what `stream` gives for it alone with the same seed.
+        what `stream` (`stream_chat`) gives for it alone with the same seed.
 
         A request that cannot run (a bad argument, a prompt that does not fit) yields one event with an `error`; the
         others are not affected. Bad `options` raise at once. Ctrl-C raises KeyboardInterrupt and ends all requests; the
         Generator stays usable.
         """
-        _core.check_request_options(**options)  # raises errors that concern all requests now
+        if isinstance(requests, (str, bytes, Mapping)):
+            raise TypeError(f"requests is a {type(requests).__name__}; give a list of prompts or conversations")
+        common = common_options(options)  # raises errors that concern all requests now
         self._end_run()
-        return self._begin(EventStream(self, requests, options))
+        return self._begin(EventStream(self, requests, common))
 
+    @_takes_chat_options
     def generate_many(
         self,
-        requests: Iterable[str | Sequence[int] | Request],
+        requests: Iterable[AnyRequest],
         *,
         progress: bool | Callable[[int], object] | None = None,
-        **options: Unpack[StreamOptions],
+        **options: Unpack[ChatOptions],
     ) -> list[Completion]:
-        """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`.
+        """The completions of all requests, in order; arguments as for `stream_many`. Those of conversations are
+        ChatCompletions, with a `message`. Errors are in `Completion.error`.
 
         progress: True for a tqdm bar in a terminal or a notebook (needs `specdec_native[progress]`); or a function that
             is called with 1 whenever a request has ended, such as your own bar's `update`.
         """
         pieces: dict[int, list[Piece]] = {}
-        ends: dict[int, Event] = {}
+        completions: dict[int, Completion] = {}
         total = len(requests) if isinstance(requests, Sized) else None
-        schema = options.get("json_schema")
         with _progress.of_many(progress, total) as show, self.stream_many(requests, **options) as events:
             for event in events:
                 text = pieces.setdefault(event.index, [])
                 if event.piece is not None:
                     text.append(event.piece)
-                if event.stats is not None:
-                    ends[event.index] = event
-                    if show is not None:
-                        show(1)
-        return [
-            completion_of(pieces[index], end.stats or Stats(), end.seed, end.verification, end.error, schema)
-            for index, end in sorted(ends.items())
-        ]
+                if event.stats is None:
+                    continue
+                answer, schema = events.form_of_last()
+                completion = completion_of(
+                    pieces.pop(event.index), event.stats, event.seed, event.verification, event.error, schema
+                )
+                completions[event.index] = completion if answer is None else chat_completion_of(completion, answer)
+                if show is not None:
+                    show(1)
+        return [completions[index] for index in sorted(completions)]
 
     def score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
         """The log-probability of every token of a text, given the tokens before it, under the target without any
         transform.
 
-        text: a string (special tokens in it are recognised) or token ids; at most n_ctx tokens. The result has the same
-            bits for every n_batch, max_sequences and number of threads, and under any load. Raises what `stream`
-            raises.
+        text: a string (special tokens in it are recognised) or token ids; at most n_ctx tokens. A beginning that
+            another scored text has is not read again. The result has the same bits for every n_batch, max_sequences
+            and number of threads, and under any load. Raises what `stream` raises.
         top_logprobs: 0 to 20; how many of the most likely tokens to report for each place as well.
         """
         with self.submit_score(text, top_logprobs=top_logprobs) as handle:
@@ -511,6 +487,42 @@ class Generator:
             await handle.aresult()
             return handle.score()
 
+    def score_choices(
+        self, prompt: str | Sequence[int] | Sequence[Message], choices: Sequence[str | Sequence[int]]
+    ) -> list[ChoiceScore]:
+        """How likely the target, without any transform or constraint, continues a prompt with each of these texts: for
+        classification, multiple-choice questions and the like. Results are in the order of `choices`;
+        `max(scores, key=lambda score: score.logprob)` is the most likely one.
+
+        prompt: a string, token ids, or a conversation whose answer begins with a choice. It is read once.
+        choices: strings or token ids. A string is tokenized as the continuation of the prompt, so " yes" and "yes"
+            are different. Longer texts are less likely: compare `logprob / len(tokens)` for choices of very different
+            lengths.
+
+        The log-probabilities have the same bits as in a `score` of the whole text. Raises what `stream` raises.
+        """
+        run = self._scored_choices(prompt, choices)
+        for handle in run:
+            with handle:
+                handle.result()
+        return run.results()
+
+    async def ascore_choices(
+        self, prompt: str | Sequence[int] | Sequence[Message], choices: Sequence[str | Sequence[int]]
+    ) -> list[ChoiceScore]:
+        """`score_choices` for asyncio. Cancelling the task cancels the requests."""
+        run = await asyncio.to_thread(self._scored_choices, prompt, choices)
+        while (handle := await asyncio.to_thread(next, run, None)) is not None:
+            with handle:
+                await handle.aresult()
+        return run.results()
+
+    def _scored_choices(self, prompt: Any, choices: Sequence[str | Sequence[int]]) -> ScoredChoices:
+        if isinstance(choices, str) or not choices:
+            raise ValueError("choices must be a list of at least one text")
+        tokens = self.chat_prompt(prompt, {}).tokens if is_conversation(prompt) else self._core.prompt_tokens(prompt)
+        return ScoredChoices(self, self._core, tokens, choices)
+
     def embed(self, texts: str | Sequence[str | Sequence[int]]) -> npt.NDArray[np.float32]:
         """Embeddings of texts by the target: float32, shape [number of texts, width], rows with norm 1.
 
@@ -521,10 +533,18 @@ class Generator:
         last; the mean if the file does not say, as with generative models. Texts are read in a context of their own,
         between the passes of requests, which keep their caches.
         """
-        several = [texts] if isinstance(texts, str) else list(texts)
-        if not several:
-            raise ValueError("texts is empty; it must have at least one text")
-        return np.stack([self._core.embed(text) for text in several])
+        several = _several(texts)
+        going_on = _core.Cancellation()
+        return np.stack([self._core.embed(text, going_on) for text in several])
+
+    def submit_embed(self, texts: str | Sequence[str | Sequence[int]]) -> EmbeddingHandle:
+        """`embed` on a thread of its own; `EmbeddingHandle.result` waits for the rows."""
+        return EmbeddingHandle(self._core, _several(texts))
+
+    async def aembed(self, texts: str | Sequence[str | Sequence[int]]) -> npt.NDArray[np.float32]:
+        """`embed` for asyncio. Cancelling the task ends the work."""
+        with self.submit_embed(texts) as handle:
+            return await handle.aresult()
 
     def hidden_rows(
         self, text: str | Sequence[int], *, layers: Sequence[int] | None = None, top_logprobs: int = 0
@@ -557,6 +577,7 @@ class Generator:
         last = self.num_layers - 1
         return min(2, last), max(self.num_layers // 2, min(1, last)), last
 
+    @_takes_options
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
         """Start a request that runs together with others and return its handle at once; arguments and errors as for
         `stream`.
@@ -567,11 +588,13 @@ class Generator:
         """
         return RequestHandle(self, self.submit_native(prompt, options), options.get("json_schema"))
 
+    @_takes_chat_options
     def submit_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatHandle:
         """`submit` for the assistant's answer; arguments and errors as for `stream_chat`."""
-        prompt = self._chat_prompt(messages, options)
+        prompt = self.chat_prompt(messages, options)
         return ChatHandle(self, self.submit_native(prompt, {}), Answer(prompt), options.get("json_schema"))
 
+    @_takes_options
     def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncStream:
         """`stream` for asyncio: `async for piece in gen.astream(...)`.
 
@@ -579,15 +602,18 @@ class Generator:
         """
         return AsyncStream(lambda: self.submit(prompt, **options))
 
+    @_takes_chat_options
     def astream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> AsyncStream:
         """`stream_chat` for asyncio, like `astream`. (For the message, use `submit_chat`.)"""
         return AsyncStream(lambda: self.submit_chat(messages, **options))
 
+    @_takes_options
     async def agenerate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """`generate` for asyncio. Cancelling the task cancels the request."""
         with await asyncio.to_thread(self.submit, prompt, **options) as handle:
             return await handle.aresult()
 
+    @_takes_chat_options
     async def achat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatCompletion:
         """`chat` for asyncio, like `agenerate`."""
         with await asyncio.to_thread(self.submit_chat, messages, **options) as handle:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from . import _core
 from ._chat import Answer, AssistantMessage
 from ._log import publish
 from ._results import (
     ChatCompletion,
+    ChoiceScore,
     Completion,
     Piece,
     Score,
@@ -26,6 +30,7 @@ from ._results import (
 )
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Self
 
     from ._generator import Generator
@@ -100,6 +105,11 @@ class RequestHandle:
         if score is None:
             raise ValueError("this request has no scores; use Generator.submit_score")
         return score_of(*score)
+
+    def label_logprobs(self) -> list[float]:
+        """Internal: of the scored tokens of a request that has ended."""
+        score = self._request.prompt_score()
+        return [] if score is None else score[1]
 
     def cancel(self) -> None:
         """End the request and free its slot; its output so far stays readable. Does not wait; harmless after the
@@ -234,6 +244,102 @@ class ChatHandle(RequestHandle):
             text.append(piece[1])
             reason = piece[4]
         return self._answer.message("".join(text), reason == "stop")
+
+
+class ScoredChoices(Iterator[RequestHandle]):
+    """The requests that score the choices after a prompt: one that reads the prompt, then one per choice. They may be
+    ended in any order."""
+
+    def __init__(
+        self, generator: Generator, engine: _core.Generator, prompt: list[int], choices: Sequence[str | Sequence[int]]
+    ) -> None:
+        self._choices = list(choices)
+        self._labels = [engine.label_tokens(choice) for choice in choices]
+        for choice, label in zip(self._choices, self._labels, strict=True):
+            if not label:
+                raise ValueError(f"the choice {choice!r} has no tokens; give at least one character")
+        self._scores: list[RequestHandle] = []
+        self._requests = self._submitted(generator, engine, prompt)
+
+    def _submitted(self, generator: Generator, engine: _core.Generator, prompt: list[int]) -> Iterator[RequestHandle]:
+        yield RequestHandle(generator, engine.submit_reading(prompt))
+        for label in self._labels:
+            self._scores.append(RequestHandle(generator, engine.submit_label(prompt, label)))
+            yield self._scores[-1]
+
+    def __next__(self) -> RequestHandle:
+        return next(self._requests)
+
+    def results(self) -> list[ChoiceScore]:
+        logprobs = [handle.label_logprobs() for handle in self._scores]
+        totals = [sum(one) for one in logprobs]
+        shares = _core.shares(totals)
+        return [
+            ChoiceScore(choice if isinstance(choice, str) else list(choice), *values)
+            for choice, *values in zip(self._choices, self._labels, logprobs, totals, shares, strict=True)
+        ]
+
+
+class EmbeddingHandle:
+    """Embeddings that a thread of their own computes (`Generator.submit_embed`). Dropping the handle, leaving it as a
+    context manager, or Ctrl-C while it is waited for ends the work."""
+
+    def __init__(self, engine: _core.Generator, texts: list[str | Sequence[int]]) -> None:
+        self._cancellation = _core.Cancellation()
+        self._rows: concurrent.futures.Future[npt.NDArray[np.float32]] = concurrent.futures.Future()
+        arguments = (engine, texts, self._cancellation, self._rows)
+        threading.Thread(target=_embed, args=arguments, name="specdec_native embed", daemon=True).start()
+
+    def result(self) -> npt.NDArray[np.float32]:
+        """Wait for the rows, as `Generator.embed` returns them. Raises what ended the work (`Cancelled` after
+        `cancel`)."""
+        try:
+            return self._rows.result()
+        except BaseException:
+            self.cancel()
+            raise
+
+    async def aresult(self) -> npt.NDArray[np.float32]:
+        """`result` for asyncio."""
+        try:
+            return await asyncio.shield(asyncio.wrap_future(self._rows))
+        except BaseException:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """End the work. Does not wait; harmless after the end."""
+        self._cancellation.ask()
+
+    @property
+    def done(self) -> bool:
+        """Whether the rows are there, or the work has failed or was cancelled."""
+        return self._rows.done()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def __del__(self) -> None:
+        self.cancel()
+
+
+def _embed(
+    engine: _core.Generator,
+    texts: list[str | Sequence[int]],
+    cancellation: _core.Cancellation,
+    rows: concurrent.futures.Future[npt.NDArray[np.float32]],
+) -> None:
+    try:
+        result = np.stack([engine.embed(text, cancellation) for text in texts])
+    except BaseException as error:
+        rows.set_exception(error)
+    else:
+        rows.set_result(result)
 
 
 class _News:

@@ -38,7 +38,7 @@ class _StepBar:
 
 
 @contextlib.contextmanager
-def of_load(given: bool | Callable[[str, float], object]) -> Iterator[Callable[[str, float], object] | None]:
+def of_load(given: bool | Callable[[str, float], object] | None) -> Iterator[Callable[[str, float], object] | None]:
     """The function to call with the step and the share of it that is done."""
     if given is True:
         with contextlib.closing(_StepBar()) as bar:

@@ -188,6 +188,17 @@ class Score:
         return sum(logprob for logprob in self.logprobs if logprob is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceScore:
+    """How likely the target continues a prompt with one of several texts (`Generator.score_choices`)."""
+
+    choice: str | list[int]  #: as it was given
+    tokens: list[int]
+    logprobs: list[float]  #: of each token, given the prompt and the tokens before it
+    logprob: float  #: of the whole choice: their sum
+    probability: float  #: the choice's share of the probability of all choices, which sum to 1
+
+
 def score_of(
     tokens: list[int], logprobs: list[float], most_likely: list[int], top_logprobs: list[tuple[tuple[int, float], ...]]
 ) -> Score:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from . import _core
 from ._chat import Answer, AssistantMessage
 from ._log import publish
-from ._options import Request, StreamOptions, prompt_and_options
+from ._options import AnyRequest, JsonSchema, request_of
 from ._results import Event, Piece, Stats, VerificationMode
 
 if TYPE_CHECKING:
@@ -99,6 +99,21 @@ class Stream(Run[Piece]):
     def _cancel(self) -> None:
         self._request.cancel()
 
+    @property
+    def stats(self) -> Stats:
+        """Counters and times of this request so far, also of pieces that were not read."""
+        return Stats(**self._request.stats())
+
+    @property
+    def seed(self) -> int:
+        """The request's seed: the one that was given, or a random one."""
+        return self._request.seed
+
+    @property
+    def verification(self) -> VerificationMode:
+        """The verification mode in use; never "auto"."""
+        return cast(VerificationMode, self._request.verification)
+
     def __next__(self) -> Piece:
         self._check()
         try:
@@ -137,6 +152,9 @@ class ChatStream(Stream):
         return self._answer.message("".join(self._text), self._is_whole)
 
 
+Form = tuple[Answer | None, JsonSchema | None]  # how a request's text is read: as an answer; as JSON
+
+
 class _Running:
     """A request of an EventStream: its handle, and how many of its pieces were taken."""
 
@@ -156,8 +174,8 @@ class EventStream(Run[Event]):
     def __init__(
         self,
         generator: Generator,
-        requests: Iterable[str | Sequence[int] | Request],
-        options: StreamOptions,
+        requests: Iterable[AnyRequest],
+        options: Mapping[str, Any],
     ) -> None:
         super().__init__(generator)
         self._requests = iter(requests)
@@ -168,6 +186,8 @@ class EventStream(Run[Event]):
         self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
         self._next_index = 0
         self._num_ends = 0  # last events among the ready ones
+        self._forms: dict[int, Form] = {}  # by the index of a request whose last event was not yielded
+        self._last_form: Form = (None, None)
 
     def _cancel(self) -> None:
         for running in self._running.values():
@@ -180,7 +200,9 @@ class EventStream(Run[Event]):
                 self._submit(self._check())
                 if self._events:
                     event = self._events.popleft()
-                    self._num_ends -= event.stats is not None
+                    if event.stats is not None:
+                        self._num_ends -= 1
+                        self._last_form = self._forms.pop(event.index, (None, None))
                     return event
                 if not self._running:
                     self.close()
@@ -190,6 +212,10 @@ class EventStream(Run[Event]):
         except BaseException:
             self.close()
             raise
+
+    def form_of_last(self) -> Form:
+        """Internal: of the request whose last event was yielded last."""
+        return self._last_form
 
     def _take(self, index: int) -> None:
         """Turns the new pieces of a request into events."""
@@ -232,8 +258,14 @@ class EventStream(Run[Event]):
             if index in self._cancelled:
                 continue
             try:
-                prompt, options = prompt_and_options(request, self._options, index)
-                handle = generator.submit_native(prompt, options)
+                kind, prompt, options = request_of(request, self._options, index)
+                if kind == "messages":
+                    prompt = generator.chat_prompt(prompt, options)
+                    self._forms[index] = (Answer(prompt), options.get("json_schema"))
+                    handle = generator.submit_native(prompt, {})
+                else:
+                    self._forms[index] = (None, options.get("json_schema"))
+                    handle = generator.submit_native(prompt, options)
             except (ValueError, TypeError, _core.Error) as error:
                 self._append_last(Event(index, None, error, Stats(), None, None))
                 return
@@ -247,6 +279,7 @@ class EventStream(Run[Event]):
         if index >= self._next_index:
             self._cancelled.add(index)
         self._events = deque(event for event in self._events if event.index != index)
+        self._forms.pop(index, None)
         self._num_ends = sum(event.stats is not None for event in self._events)
         running = self._running.pop(index, None)
         if running is not None:

@@ -580,7 +580,38 @@ TEST(prompts_are_scored_beside_other_requests) {
     const Tokens tokens = tokens_of(*scored[at]);
     CHECK(tokens == (i % 3 == 0 ? alone({prompts[at], 5, 1}) : Tokens()));
     CHECK(scored[at]->prompt_score() && are_equal(*scored[at]->prompt_score(), score_of(prompts[at], i % 4)));
-    CHECK(scored[at]->stats().prompt_cached_tokens == 0);
+  }
+}
+
+// A score takes over what an earlier one knows of their common beginning, at any place, and reads the rest.
+TEST(scores_reuse_earlier_ones) {
+  for (const bool goes_back : {true, false}) {
+    Engine engine(2);
+    engine.target.goes_back = goes_back;
+    std::int64_t num_cached = 0;
+    for (int i = 0; i < 80; ++i) {
+      Tokens prompt = toy::prompt_of(1 + 37 * i % 150, 7);
+      for (int j = 0; j < i % 3; ++j) prompt.push_back(static_cast<Token>((i + j) % toy::vocabulary_size));
+      Request request;
+      request.score_prompt = true;
+      request.score_from = i % 2 == 0 ? 0 : 13 * i % static_cast<int>(prompt.size());
+      request.max_tokens = 0;
+      request.top_logprobs = i % 4;
+      const auto handle =
+          engine.executor->submit(std::make_shared<ScheduledRequest>(engine.next_id++, request, prompt, 1, 3));
+      CHECK(tokens_of(*handle).empty() && handle->prompt_score());
+      const Score& score = *handle->prompt_score();
+      Score whole = score_of(prompt, i % 4);
+      CHECK(score.first == std::max(1, request.score_from) && score.is_complete());
+      const auto skipped = static_cast<std::ptrdiff_t>(score.first - 1);
+      whole.first = score.first;
+      whole.logprobs.erase(whole.logprobs.begin(), whole.logprobs.begin() + skipped);
+      whole.most_likely.erase(whole.most_likely.begin(), whole.most_likely.begin() + skipped);
+      whole.top_logprobs.erase(whole.top_logprobs.begin(), whole.top_logprobs.begin() + skipped * (i % 4));
+      CHECK(are_equal(score, whole));
+      num_cached += handle->stats().prompt_cached_tokens;
+    }
+    CHECK(num_cached > 500);
   }
 }
 

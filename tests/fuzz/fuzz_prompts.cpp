@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
   std::istringstream file(std::string(input, input + size));
   for (std::string line; std::getline(file, line);) {
     try {
-      specdec::cli::parse_prompt_line(line, specdec::Request()).id.dump();
+      specdec::cli::prompt_line(specdec::cli::parse_line(line), specdec::Request()).id.dump();
     } catch (const std::invalid_argument& error) {
       nlohmann::ordered_json(specdec::valid_utf8(error.what())).dump();
     }

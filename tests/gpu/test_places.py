@@ -58,7 +58,7 @@ def test_experts_of_the_draft_on_the_cpu(device: str, tmp_path: pathlib.Path, ca
     def made(**options: object) -> tuple[list[int], list[float]]:
         """The text, and the MiB of either model's weights on the device, by llama.cpp's log."""
         caplog.clear()
-        with caplog.at_level("INFO", logger="specdec_native"):
+        with caplog.at_level("DEBUG", logger="specdec_native"):
             gen = sd.Generator(
                 target, draft, n_gpu_layers="all", n_gpu_layers_draft="all", devices=device, n_threads=1, n_ctx=512,
                 num_draft_tokens=3, **options,  # type: ignore[arg-type]

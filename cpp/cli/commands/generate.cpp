@@ -1,14 +1,17 @@
 #include "cli/commands/generate.h"
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "cli/commands/generate_many.h"
 #include "cli/options.h"
 #include "cli/piece_json.h"
@@ -17,12 +20,18 @@
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/statistics.h"
+#include "cli/template_options.h"
 #include "cli/terminal/color.h"
+#include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
+#include "engine/label_scores.h"
 #include "engine/prefix_file.h"
+#include "engine/prompt.h"
 #include "engine/request_options.h"
 #include "platform/interrupt.h"
+#include "server/assistant_message.h"
+#include "server/chat_request.h"
 
 namespace specdec::cli {
 namespace {
@@ -38,7 +47,10 @@ struct GenerateOptions {
   std::optional<bool> display_prompt;  // nullopt: only if standard output is a terminal
   bool json = false;
   bool statistics = true;
-  std::string prompt_cache;  // path; empty: none
+  bool is_chat = false, scores_choices = false, has_length = false;  // has_length: -n is given
+  std::string system;
+  std::optional<ChatTemplate> chat_template;  // of chats; nullopt: the model's own
+  std::string prompt_cache;                   // path; empty: none
 };
 
 CommandLine command_line(GenerateOptions& options) {
@@ -52,6 +64,11 @@ CommandLine command_line(GenerateOptions& options) {
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&options](const std::string& text) { options.prompt.text = text; };
   const auto set_file = [&options](const std::string& text) { options.prompt.file = text; };
+  Option length = predict_option(options.request, 0);
+  length.set = [&options, set = length.set](const option::Value& value) {
+    set(value);
+    options.has_length = true;
+  };
   const auto display = [&options](bool value) {
     return [&options, value](const std::string&) { options.display_prompt = value; };
   };
@@ -72,19 +89,32 @@ CommandLine command_line(GenerateOptions& options) {
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
          "output stays the target's",
          [&options](const std::string& path) { options.request.prediction = read_file(path); }},
-        predict_option(options.request, 0),
+        length,
         stop_option(options.request)}},
+      {"Chat",
+       {flag(
+            {"--chat"}, options.is_chat,
+            "the prompt is a user's message, in the model's chat template; prints one answer, whose end is the model's "
+            "without -n. On a terminal its reasoning is shown too"),
+        text({"-sys", "--system-prompt"}, "TEXT", options.system, "system prompt"),
+        template_option(options.chat_template), template_file_option(options.chat_template)}},
       model_group(options.generator),
       sampling_group(options.request),
       constraint_group(options.request),
+      {"Labels",
+       {flag({"--score-choices"}, options.scores_choices,
+             "instead of generating, print how likely each --choice is after the prompt: its share among the choices, "
+             "its log-probability, the choice")}},
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
              "many prompts, JSON Lines (-: standard input); one request per line: {\"prompt\": \"...\"}, optionally "
-             "with options named as in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; -s "
-             "is the seed of the first line, those of the others are derived from it"),
+             "with options named as in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; or "
+             "{\"messages\": [...]} with the fields of the server's chats (tools, response_format, ...); or a line of "
+             "OpenAI's batch format. -s is the seed of the first line, those of the others are derived from it"),
         text({"--output"}, "FILE", options.many.output,
-             "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, "
-             "stats or error. With top_logprobs also tokens, as --json has them. Results are in FILE.part until all "
+             "JSON Lines in the same order, one result per line: index, id, seed, verification, text, message (of "
+             "conversations), finish_reason, stats or error. With top_logprobs also tokens, as --json has them. "
+             "Results are in FILE.part until all "
              "are done; the same command resumes an interrupted run"),
         flag({"--force"}, options.many.force, "replace an existing --output"), parallel_option(options.generator)}},
       {"Output",
@@ -102,8 +132,8 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"--no-stats", "--no-perf"}, options.statistics, "do not print statistics to standard error", false)}},
   };
   line.basics = {
-      "-p",        "-f",    "-n", "-m", "-md", "-hf", "-hfd", "-k", "-c", "-t", "--temp", "-s", "--prompt-cache",
-      "--prompts", "--json"};
+      "-p",     "-f",        "-n",    "-m", "-md", "-hf", "-hfd", "-k", "-c", "-t", "--temp", "-s", "--prompt-cache",
+      "--chat", "--prompts", "--json"};
   return line;
 }
 
@@ -121,8 +151,13 @@ class Sink {
   virtual ~Sink() = default;
   virtual void begin(const std::string& prompt) = 0;
   virtual void add(const Piece& piece) = 0;
+  // The answer to a conversation that is read from the pieces; must outlive the sink. Null: there is none.
+  void set_answer(server::AssistantMessage* answer) { answer_ = answer; }
   // reason: "stop", "length", "context", "cancelled"; empty with -n 0.
   virtual void end(const std::string& reason, const RequestHandle& request, const Stats& stats) = 0;
+
+ protected:
+  server::AssistantMessage* answer_ = nullptr;
 };
 
 class TextSink : public Sink {
@@ -137,7 +172,16 @@ class TextSink : public Sink {
   void begin(const std::string& prompt) override {
     if (display_prompt_) put(prompt, Style::faint);
   }
-  void add(const Piece& piece) override { put(piece.text, style_of(piece)); }
+  void add(const Piece& piece) override {
+    if (answer_ == nullptr) return put(piece.text, style_of(piece));
+    for (const nlohmann::ordered_json& delta : answer_->add(piece)) {
+      const std::string reasoning = text_in(delta, "reasoning_content"), content = text_in(delta, "content");
+      if (terminal_) put(reasoning, Style::faint);
+      if (!content.empty() && std::exchange(has_reasoned_, false)) put("\n\n", Style::faint);
+      if (!reasoning.empty() && terminal_) has_reasoned_ = true;
+      put(content, style_of(piece));
+    }
+  }
   void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
@@ -147,6 +191,11 @@ class TextSink : public Sink {
   }
 
  private:
+  // A field's text; empty if it is null or missing.
+  static std::string text_in(const nlohmann::ordered_json& object, const char* field) {
+    return object.contains(field) && object[field].is_string() ? object[field].get<std::string>() : "";
+  }
+
   // Writes colour and piece at once, so that an interruption does not leave the terminal coloured.
   void put(const std::string& text, Style style) {
     if (text.empty()) return;
@@ -157,19 +206,26 @@ class TextSink : public Sink {
   Generator& generator_;
   bool color_, terminal_, display_prompt_, statistics_;
   bool at_line_start_ = true;
+  bool has_reasoned_ = false;  // reasoning was shown, and no content after it
 };
 
 class JsonSink : public Sink {
  public:
   explicit JsonSink(const Generator& generator) : generator_(generator) {}
   void begin(const std::string&) override {}
-  void add(const Piece& piece) override { put(piece_json(piece, generator_)); }
+  void add(const Piece& piece) override {
+    if (answer_ != nullptr) (void)answer_->add(piece);
+    put(piece_json(piece, generator_));
+  }
   void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
-    put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
-         {"seed", request.seed()},
-         {"verification", name(request.verification())},
-         {"draft_window", generator_.draft_window()},
-         {"stats", statistics_json(stats, request.drafting())}});
+    nlohmann::ordered_json last;
+    if (answer_ != nullptr) last["message"] = answer_->json();
+    last.update({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
+                 {"seed", request.seed()},
+                 {"verification", name(request.verification())},
+                 {"draft_window", generator_.draft_window()},
+                 {"stats", statistics_json(stats, request.drafting())}});
+    put(last);
   }
 
  private:
@@ -199,8 +255,61 @@ void save_prompt_cache(Generator& generator, const RequestHandle& request, const
   }
 }
 
+// Reads the prompt as the server reads a user's message. Returns the answer.
+server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
+  server::ServiceOptions service_options;
+  service_options.defaults = options.request;
+  if (!options.has_length) service_options.defaults.max_tokens = std::numeric_limits<int>::max();
+  const server::Service service(generator, 1, service_options);
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
+  messages.push_back({{"role", "user"}, {"content", options.request.prompt}});
+  const nlohmann::ordered_json body = {{"messages", messages}};
+  const server::ChatRequest chat = server::read_chat_request(service, server::Fields(body), interrupted);
+  options.request = chat.request;
+  return server::AssistantMessage(chat.parser);
+}
+
+// The scores of a request that has read its prompt.
+std::vector<double> run_label(Generator& generator, const Request& request) {
+  const std::shared_ptr<RequestHandle> handle = generator.submit(request, interrupted);
+  while (PieceSource(handle).next()) {
+  }
+  const std::shared_ptr<const Score> score = handle->prompt_score();
+  return score ? score->logprobs : std::vector<double>();
+}
+
+void score_choices(Generator& generator, const GenerateOptions& options) {
+  std::vector<Token> prompt = options.request.prompt_tokens;
+  if (prompt.empty())
+    prompt = tokenize_prompt(generator.vocabulary(), options.request.prompt, generator.n_ctx(), interrupted);
+  (void)run_label(generator, reading_request(prompt));
+  std::vector<std::vector<double>> logprobs;
+  std::vector<std::vector<Token>> tokens;
+  std::vector<double> totals;
+  for (const std::string& choice : *options.request.choice) {
+    tokens.push_back(generator.continuation_tokens(choice));
+    logprobs.push_back(run_label(generator, label_request(prompt, tokens.back())));
+    totals.push_back(total(logprobs.back()));
+  }
+  const std::vector<double> probabilities = shares(totals);
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    const std::string& choice = (*options.request.choice)[i];
+    if (options.json) {
+      const nlohmann::ordered_json line = {{"choice", choice},
+                                           {"tokens", tokens[i]},
+                                           {"logprobs", logprobs[i]},
+                                           {"logprob", totals[i]},
+                                           {"probability", probabilities[i]}};
+      write(line.dump() + "\n");
+    } else {
+      write(format("%8.4f  %12.6f  ", probabilities[i], totals[i]) + printable(choice) + "\n");
+    }
+  }
+}
+
 // Returns whether generation was interrupted.
-bool generate(Generator& generator, const GenerateOptions& options, Sink& sink) {
+bool generate(Generator& generator, const GenerateOptions& options, const std::string& shown_prompt, Sink& sink) {
   const Request& request = options.request;
   if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
   std::shared_ptr<RequestHandle> handle;
@@ -217,11 +326,11 @@ bool generate(Generator& generator, const GenerateOptions& options, Sink& sink) 
     PieceSource pieces(handle);
     bool has_begun = false;
     while (const std::optional<Piece> piece = pieces.next()) {
-      if (!std::exchange(has_begun, true)) sink.begin(request.prompt);
+      if (!std::exchange(has_begun, true)) sink.begin(shown_prompt);
       sink.add(*piece);
       if (piece->finish_reason) reason = name(*piece->finish_reason);
     }
-    if (!has_begun) sink.begin(request.prompt);
+    if (!has_begun) sink.begin(shown_prompt);
   } catch (const Cancelled&) {
     if (!handle) return true;  // interrupted while the prompt was tokenized
     reason = "cancelled";
@@ -257,6 +366,9 @@ int run_generate(int argc, const char* const* argv) {
           "--prompts writes JSON Lines to --output; it cannot be combined with --json, --display-prompt, "
           "--prompt-cache or -e");
     }
+    if (options.is_chat || options.scores_choices)
+      throw UsageError("--chat and --score-choices are for one prompt; with --prompts, lines have \"messages\"");
+    options.many.chat_tokens = options.has_length ? options.request.max_tokens : std::numeric_limits<int>::max();
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
     return generate_many(options.generator, options.request, options.many);
   }
@@ -266,15 +378,31 @@ int run_generate(int argc, const char* const* argv) {
   options.request.logprobs = options.json;
   options.request.prompt = read_prompt(options.prompt);
   options.request.validate();  // checked before models are loaded
+  if (options.scores_choices && !options.request.choice) throw UsageError("--score-choices needs --choice TEXT");
+  if (!options.is_chat && (!options.system.empty() || options.chat_template))
+    throw UsageError("-sys and --chat-template need --chat");
   resolve_models(options.generator);
 
   Generator generator(options.generator);
   show_notes(generator);
   catch_interrupt();
+  const std::string prompt = options.request.prompt;
+  std::optional<server::AssistantMessage> answer;
+  if (options.chat_template) generator.chat().set_template(*options.chat_template);
+  if (options.is_chat) answer.emplace(ask(generator, options));
+  if (options.scores_choices) {
+    try {
+      score_choices(generator, options);
+    } catch (const Cancelled&) {
+      return exit_interrupted;
+    }
+    return 0;
+  }
   std::unique_ptr<Sink> sink;
   if (options.json) sink = std::make_unique<JsonSink>(generator);
   else sink = std::make_unique<TextSink>(options, generator);
-  return generate(generator, options, *sink) ? exit_interrupted : 0;
+  sink->set_answer(answer ? &*answer : nullptr);
+  return generate(generator, options, prompt, *sink) ? exit_interrupted : 0;
 }
 
 }  // namespace specdec::cli

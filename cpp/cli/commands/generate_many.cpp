@@ -1,9 +1,11 @@
 #include "cli/commands/generate_many.h"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <iterator>
 #include <list>
@@ -17,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cli/openai_batch.h"
 #include "cli/options.h"
 #include "cli/piece_json.h"
 #include "cli/prompt_line.h"
@@ -32,6 +35,9 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "sampling/derived_seed.h"
+#include "server/api_error.h"
+#include "server/assistant_message.h"
+#include "server/chat_request.h"
 
 namespace specdec::cli {
 namespace {
@@ -117,13 +123,15 @@ Json conditions_of(const option::Table<Owner>& table, const Owner& owner) {
 }
 
 // All that the texts depend on.
-Json conditions(const GeneratorOptions& options, const Request& defaults, const std::vector<std::string>& lines) {
+Json conditions(const GeneratorOptions& options, const Request& defaults, int chat_tokens,
+                const std::vector<std::string>& lines) {
   Json generator = conditions_of(generator_options(), options);
   generator["target"] = model_fingerprint(options.target);
   generator["draft"] = draft_of(options.draft);
   return {{"prompts", fingerprint(lines)},
           {"generator", generator},
-          {"request", conditions_of(request_options(), defaults)}};
+          {"request", conditions_of(request_options(), defaults)},
+          {"chat_tokens", chat_tokens}};
 }
 
 // The seed of an earlier run; nullopt if its first line has none.
@@ -142,33 +150,60 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
+constexpr int num_queued = 1024;
+
+// How conversations and calls of endpoints are read: as by a server without limits of its own.
+server::ServiceOptions service_options(const Request& defaults, const std::string& model, int chat_tokens) {
+  server::ServiceOptions options;
+  options.defaults = defaults;
+  options.defaults.seed.reset();
+  options.defaults.max_tokens = chat_tokens;
+  options.limits_tokens = false;
+  options.request_seconds = 0;
+  options.model_name = std::filesystem::path(model).stem().string();
+  return options;
+}
+
+server::ServiceOptions with_strict_fields(server::ServiceOptions options) {
+  options.has_strict_fields = true;
+  return options;
+}
+
 // One run over a file of prompts.
 class Run {
  public:
   // The seed of `defaults` is used for the first request; the others' seeds are derived from it.
-  Run(Generator& generator, const Request& defaults, std::vector<std::string> lines, ResultsFile& results)
+  Run(Generator& generator, const Request& defaults, const server::ServiceOptions& service,
+      std::vector<std::string> lines, ResultsFile& results)
       : generator_(generator),
         defaults_(defaults),
         first_seed_(*defaults.seed),
         lines_(std::move(lines)),
-        results_(results) {
+        results_(results),
+        conversations_(generator, num_queued, with_strict_fields(service)),
+        calls_(generator, num_queued, service) {
     defaults_.seed.reset();
     for (const std::string& line : lines_) num_requests_ += is_blank(line) ? 0 : 1;
   }
 
+  ~Run() { is_stopped_ = true; }  // calls that still run end soon; their futures wait for that
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
   void to_the_end() {
     ProgressLine progress;
-    while (next_line_ < lines_.size() || !running_.empty()) {
+    while (next_line_ < lines_.size() || num_running() > 0) {
       const std::uint64_t seen = arrivals_->count();
       submit();
       take();
+      take_replies();
       if (interrupted()) throw Cancelled("interrupted");
       progress.update([&] {
         return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " prompts, " +
-               std::to_string(running_.size()) + " running, " +
+               std::to_string(num_running()) + " running, " +
                format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
       });
-      if (!running_.empty()) arrivals_->wait_beyond(seen, std::chrono::milliseconds(100));
+      if (num_running() > 0) arrivals_->wait_beyond(seen, std::chrono::milliseconds(100));
     }
   }
 
@@ -189,7 +224,18 @@ class Run {
     std::string text;
     Json tokens;  // only with top_logprobs
     std::optional<FinishReason> reason{};
+    std::optional<server::AssistantMessage> message{};  // of a conversation
   };
+  // A line in OpenAI's batch format.
+  struct Call {
+    std::int64_t index;
+    std::future<Json> result;
+  };
+
+  std::size_t num_running() const { return running_.size() + waiting_calls_.size(); }
+  std::uint64_t seed_of_line(std::int64_t index) const {
+    return sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
+  }
 
   static double seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -197,30 +243,92 @@ class Run {
 
   // Keeps as many requests waiting as there are slots.
   void submit() {
-    for (; next_line_ < lines_.size() && running_.size() < 2 * idx(generator_.max_sequences()); ++next_line_) {
-      const std::string& line = lines_[next_line_];
-      if (is_blank(line)) continue;
+    for (; next_line_ < lines_.size() && num_running() < 2 * idx(generator_.max_sequences()); ++next_line_) {
+      if (is_blank(lines_[next_line_])) continue;
       const std::int64_t index = next_index_++;
       if (results_.has(index)) continue;
       Json result = {{"index", index}};
       try {
-        PromptLine request = parse_prompt_line(line, defaults_);
-        if (!request.id.is_null()) result["id"] = std::move(request.id);
-        if (!request.request.seed)
-          request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
-        result["seed"] = *request.request.seed;
-        const std::shared_ptr<RequestHandle> handle = generator_.submit(request.request, interrupted);
-        handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
-        running_.push_back({handle, 0, std::move(result), "", nullptr});
+        const Json line = parse_line(lines_[next_line_]);
+        if (is_batch_call(line)) submit_call(line, index);
+        else if (line.contains("messages")) submit_conversation(line, result);
+        else submit_prompt(line, result);
       } catch (const Cancelled&) {
         throw;
       } catch (const std::invalid_argument& error) {
-        fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
+        fail(std::move(result), place() + error.what());
       } catch (const ContextFull& error) {
-        fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + with_remedy(error));
+        fail(std::move(result), place() + with_remedy(error));
+      } catch (const server::ApiError& error) {
+        fail(std::move(result), place() + error.what());
       } catch (const Error& error) {
-        fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
+        fail(std::move(result), place() + error.what());
       }
+    }
+  }
+
+  std::string place() const { return "line " + std::to_string(next_line_ + 1) + ": "; }
+
+  void submit_prompt(const Json& line, Json& result) {
+    PromptLine request = prompt_line(line, defaults_);
+    if (!request.id.is_null()) result["id"] = std::move(request.id);
+    submit(request.request, result, std::nullopt);
+  }
+
+  // Read as the server reads the body of a chat.
+  void submit_conversation(Json line, Json& result) {
+    if (const Json id = line.value("id", Json()); !id.is_null()) result["id"] = id;
+    line.erase("id");
+    if (line.contains("prompt")) throw std::invalid_argument("give either \"prompt\" or \"messages\"");
+    if (line.value("n", Json(1)) != 1) throw std::invalid_argument("n must be 1, except in OpenAI's batch format");
+    const server::Fields fields(line);
+    server::ChatRequest chat = server::read_chat_request(conversations_, fields, interrupted);
+    submit(chat.request, result, server::AssistantMessage(chat.parser));
+  }
+
+  void submit(Request& request, Json& result, std::optional<server::AssistantMessage> message) {
+    if (!request.seed) request.seed = seed_of_line(result["index"].get<std::int64_t>());
+    result["seed"] = *request.seed;
+    const std::shared_ptr<RequestHandle> handle = generator_.submit(request, interrupted);
+    handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
+    running_.push_back({handle, 0, std::move(result), "", nullptr, std::nullopt, std::move(message)});
+  }
+
+  void submit_call(const Json& line, std::int64_t index) {
+    BatchCall call = batch_call(line);
+    if (call.is_generation && call.body.value("seed", Json()).is_null()) call.body["seed"] = seed_of_line(index);
+    const auto run = [this, call = std::move(call), index] {
+      const auto is_over = [this] { return is_stopped_ || interrupted(); };
+      try {
+        Json result = run_batch_call(calls_, call, index, is_over);
+        arrivals_->tell();
+        return result;
+      } catch (...) {
+        arrivals_->tell();
+        throw;
+      }
+    };
+    waiting_calls_.push_back({index, std::async(std::launch::async, run)});
+  }
+
+  void take_replies() {
+    for (auto call = waiting_calls_.begin(); call != waiting_calls_.end();) {
+      if (call->result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+        ++call;
+        continue;
+      }
+      Json result = {{"index", call->index}};
+      try {
+        result.update(call->result.get());
+      } catch (const server::ClientGone&) {
+        throw Cancelled("interrupted");
+      }
+      const Json& response = result["response"];
+      if (!result["error"].is_null()) generator_.check_devices();
+      const Json tokens = response.value(Json::json_pointer("/body/usage/completion_tokens"), Json(0));
+      if (tokens.is_number_unsigned()) num_tokens_ += tokens.get<std::size_t>();
+      results_.add(result);
+      call = waiting_calls_.erase(call);
     }
   }
 
@@ -232,6 +340,7 @@ class Run {
         ++running->num_taken;
         ++num_tokens_;
         running->text += piece->text;
+        if (running->message) (void)running->message->add(*piece);
         if (!piece->top_logprobs.empty()) running->tokens.push_back(piece_json(*piece, generator_));
         running->reason = piece->finish_reason;
       }
@@ -246,6 +355,11 @@ class Run {
     result["text"] = running.text;
     if (!running.tokens.is_null()) result["tokens"] = std::move(running.tokens);
     result["finish_reason"] = running.reason ? Json(name(*running.reason)) : Json(nullptr);
+    if (running.message) {
+      result["message"] = running.message->json();
+      if (running.reason == FinishReason::stop && running.message->has_tool_calls())
+        result["finish_reason"] = "tool_calls";
+    }
     drafting_ = running.handle->drafting();
     result["stats"] = statistics_json(running.handle->stats(), drafting_);
     if (const std::exception_ptr error = running.handle->error()) {
@@ -272,6 +386,9 @@ class Run {
   std::string drafting_;  // of the request that ended last
   std::list<Running> running_;
   const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
+  server::Service conversations_, calls_;
+  std::atomic<bool> is_stopped_{false};
+  std::list<Call> waiting_calls_;  // last: their threads use the other members
 };
 
 }  // namespace
@@ -285,10 +402,10 @@ int generate_many(GeneratorOptions options, Request defaults, ManyOptions files)
 
   if (!defaults.seed) defaults.seed = seed_of(ResultsFile::earlier_run(files.output));
   fix_seed(defaults);
-  ResultsFile results(files.output, conditions(options, defaults, lines));
+  ResultsFile results(files.output, conditions(options, defaults, files.chat_tokens, lines));
   const std::size_t kept = results.size();
   catch_interrupt();
-  Run run(generator, defaults, std::move(lines), results);
+  Run run(generator, defaults, service_options(defaults, options.target, files.chat_tokens), std::move(lines), results);
   if (kept > 0)
     note("resuming: " + std::to_string(kept) + " of " + counted(run.num_requests(), "prompt") + " already done\n");
   try {

@@ -10,6 +10,7 @@ namespace specdec::cli {
 struct ManyOptions {
   std::string prompts, output;  // paths of JSON Lines; prompts "-": standard input
   bool force = false;           // overwrite an existing output
+  int chat_tokens = 0;          // the limit of an answer to a conversation, unless its line has one
 };
 
 // defaults: the options that a line does not set. Returns the exit code: 1 if a request failed.

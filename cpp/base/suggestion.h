@@ -1,0 +1,12 @@
+// The name that a misspelt one probably stands for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace specdec {
+
+// "; did you mean X?" for the candidate closest to `word`, or "" if none is close.
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace specdec
