@@ -1,6 +1,5 @@
-// llama.cpp's log for Python's logging: errors, and everything else as DEBUG, since what a user must know is said by
-// exceptions, warnings and lines of our own. Threads that run models only add lines to a queue: they never wait for
-// Python's lock. A thread that loads models lets Python take the lines meanwhile.
+// llama.cpp's log for Python's logging. Threads that run models only add lines to a queue: they never wait for Python's
+// lock. A thread that loads models lets Python take the lines meanwhile.
 #include <pybind11/stl.h>
 
 #include <deque>
@@ -47,8 +46,19 @@ LogQueue& queue() {
   return *lines;
 }
 
-// Python's number of the level.
-int number_of(specdec::LogLevel level) { return level == specdec::LogLevel::error ? 40 : 10; }
+// Python's numbers of the levels.
+int number_of(specdec::LogLevel level) {
+  switch (level) {
+    case specdec::LogLevel::debug:
+      return 10;
+    case specdec::LogLevel::info:
+      return 20;
+    case specdec::LogLevel::warning:
+      return 30;
+    default:
+      return 40;
+  }
+}
 
 }  // namespace
 

@@ -61,7 +61,7 @@ Json run_batch_call(server::Service& service, const BatchCall& call, std::int64_
   try {
     server::HttpRequest http;
     http.method = "POST";
-    http.is_gone = {is_cancelled, std::make_shared<server::RequestRecord>()};
+    http.is_gone = {is_cancelled};
     http.json = std::make_shared<const Json>(call.body);
     response["body"] = Json::parse(call.endpoint(service, http).body);
   } catch (const server::ClientGone&) {

@@ -30,7 +30,7 @@ struct HttpOptions {
 // The client that waits for a reply. is_gone() tells, until the reply is sent, whether it has closed the connection.
 struct Client {
   std::function<bool()> is_gone;
-  std::shared_ptr<RequestRecord> record;  // what the log will say; never null
+  std::shared_ptr<RequestRecord> record = std::make_shared<RequestRecord>();  // what the log will say; never null
 
   bool operator()() const { return is_gone(); }
 };

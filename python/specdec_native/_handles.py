@@ -275,8 +275,10 @@ class ScoredChoices(Iterator[RequestHandle]):
         totals = [sum(one) for one in logprobs]
         shares = _core.shares(totals)
         return [
-            ChoiceScore(choice if isinstance(choice, str) else list(choice), *values)
-            for choice, *values in zip(self._choices, self._labels, logprobs, totals, shares, strict=True)
+            ChoiceScore(choice if isinstance(choice, str) else list(choice), tokens, each, total, share)
+            for choice, tokens, each, total, share in zip(
+                self._choices, self._labels, logprobs, totals, shares, strict=True
+            )
         ]
 
 

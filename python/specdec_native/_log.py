@@ -11,7 +11,8 @@ _logger.addHandler(logging.NullHandler())  # libraries stay silent unless the ap
 
 
 def publish() -> None:
-    """Logs, on this thread, what was logged natively since the last call. Called while models load and at the end of
-    other calls."""
-    for level, line in _core.take_log():
-        _logger.log(level, "%s", line)
+    """Logs, on this thread, what llama.cpp has logged since the last call. Called while models load and at the end of
+    other calls. All lines are DEBUG, errors too: what went wrong is said by exceptions, and a cancelled pass is an
+    error to llama.cpp."""
+    for _, line in _core.take_log():
+        _logger.debug("%s", line)

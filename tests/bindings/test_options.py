@@ -147,7 +147,7 @@ def test_a_misspelt_argument_is_named_with_the_right_one(target_path: pathlib.Pa
         (gen.stream, "max_token", "max_tokens"),
         (gen.submit, "jsonschema", "json_schema"),
         (lambda _, **given: gen.generate_many(["x"], **given), "min_token", "min_tokens"),
-        (lambda _, **given: sd.Generator(target_path, **given), "n_context", "n_ctx"),
+        (lambda _, **given: sd.Generator(target_path, **given), "nctx", "n_ctx"),
         (lambda _, **given: sd.Generator(target_path, **given), "kv_typ", "kv_type"),
     ]
     for call, wrong, right in calls:

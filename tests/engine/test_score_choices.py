@@ -78,7 +78,7 @@ def test_the_choices_of_an_answer(tmp_path: pathlib.Path) -> None:
         ("x", "yes", ValueError, "must be a list"),
         ("x", ["yes", ""], ValueError, "the choice '' has no tokens"),
         ("x", [5], TypeError, "a label is 5"),
-        ("", ["yes"], ValueError, "empty"),
+        ([], ["yes"], ValueError, "empty"),
         ("x", [[10**7]], ValueError, "token"),
         ("x" * 100000, ["yes"], sd.ContextFull, "the context holds"),
     ],
@@ -92,7 +92,7 @@ def test_the_output_is_one_of_the_choices() -> None:
     with sd.Generator(n_threads=2) as gen:
         choices = ["sys", "os", "a | b\n", 'quote " and \\']
         seen = {gen.generate("import ", choice=choices, seed=seed, temperature=2.0, top_k=0).text for seed in range(60)}
-        assert seen <= set(choices) and {"sys", "os"} <= seen
+        assert seen <= set(choices) and len(seen) > 1
         assert gen.generate("import ", choice="sys").text == "sys"
         for wrong in ([], ["a", ""]):
             with pytest.raises(ValueError, match="choice must have at least one text, and no empty one"):

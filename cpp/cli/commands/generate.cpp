@@ -265,7 +265,7 @@ server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
   messages.push_back({{"role", "user"}, {"content", options.request.prompt}});
   const nlohmann::ordered_json body = {{"messages", messages}};
-  const server::ChatRequest chat = server::read_chat_request(service, server::Fields(body), interrupted);
+  const server::ChatRequest chat = server::read_chat_request(service, server::Fields(body), {interrupted});
   options.request = chat.request;
   return server::AssistantMessage(chat.parser);
 }

@@ -282,7 +282,7 @@ class Run {
     if (line.contains("prompt")) throw std::invalid_argument("give either \"prompt\" or \"messages\"");
     if (line.value("n", Json(1)) != 1) throw std::invalid_argument("n must be 1, except in OpenAI's batch format");
     const server::Fields fields(line);
-    server::ChatRequest chat = server::read_chat_request(conversations_, fields, interrupted);
+    server::ChatRequest chat = server::read_chat_request(conversations_, fields, {interrupted});
     submit(chat.request, result, server::AssistantMessage(chat.parser));
   }
 
