@@ -72,7 +72,11 @@ AnswerReader::AnswerReader(std::shared_ptr<const AnswerForm> form) : form_(std::
   }
 }
 
-void AnswerReader::leave_out_begun() { left_out_ = text_.size(); }
+void AnswerReader::leave_out_begun() {
+  left_out_ = text_.size();
+  output_.content.clear();
+  output_.reasoning_content.clear();
+}
 
 void AnswerReader::add(const std::string& text, AnswerEnd end) {
   text_ += text;

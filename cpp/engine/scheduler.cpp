@@ -360,7 +360,6 @@ bool Scheduler::adopt(const std::shared_ptr<ScheduledRequest>& request, const st
   if (!chosen) return false;
   const int place = chosen->slot;
   keep_what_is_lost(place, chosen->prefix);
-  const SlotLedger::Holder scored = ledger_.holder(source >= 0 ? source : place);
   SlotLedger::Change change(ledger_, place);
   request->begin_reading(place, ledger_.number(place));
   request->end();

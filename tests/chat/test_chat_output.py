@@ -155,6 +155,6 @@ def test_any_template_of_the_collection(templates: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "source", ["{{", "{% for i in range(10**9) %}{% endfor %}", "", "{{ raise_exception('no') }}", "x" * 2_000_000]
 )
-def test_odd_templates_take_everything_as_content(source: str) -> None:
-    text = '<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>'
+def test_odd_templates_have_no_marks(source: str) -> None:
+    text = '<think>\nWell.</think> <function=weather></function>'
     assert parse(source, text) == [(text, "", [])]

@@ -129,9 +129,9 @@ def test_the_first_commands_of_a_chat(specdec: pathlib.Path, model: pathlib.Path
 def test_a_message_that_fails_does_not_end_a_chat(specdec: pathlib.Path, model: pathlib.Path) -> None:
     """Its turn is forgotten; a script learns of it by the exit status."""
     alone = run(specdec, ["hello"], "-m", model)
-    result = run(specdec, ["/system be brief", "/system", "hello"], "-m", model)
+    result = run(specdec, ["hello " * 500, "hello"], "-m", model)
     assert alone.returncode == 0 and result.returncode == 1 and result.stdout == alone.stdout
-    assert "no system prompts" in result.stderr and "(there is no system prompt)" in result.stderr
+    assert "tokens, and the context" in result.stderr
 
 
 def test_after_a_stopped_answer(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -145,9 +145,10 @@ def test_after_a_stopped_answer(specdec: pathlib.Path, model: pathlib.Path, tmp_
             chat.terminal.read_until(lambda text, seen=seen: len(text) > seen + 100)  # type: ignore[misc]
             chat.terminal.type("\x03")
 
-            # Stopped before the answer began, the question is the message being written again.
+            # Stopped before the answer began, the question is the message being written again. An answer may also end
+            # before it is stopped.
             def is_over(text: str, seen: int = seen) -> bool:
-                return "(stopped" in text[seen:] and text.endswith(("> ", "> go"))
+                return re.search(r"\(stopped|tokens/s", text[seen:]) is not None and text.endswith(("> ", "> go"))
 
             chat.terminal.read_until(is_over)
             chat.terminal.type("\x15")

@@ -175,7 +175,7 @@ def test_errors(tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
         with pytest.raises(sd.Error, match="there is no cached prompt to save"):
             gen.save_prefix(tmp_path / "cache")
         gen.generate("in the", max_tokens=2)
-        with pytest.raises(sd.Error, match="cannot be opened"):
+        with pytest.raises(sd.Error, match="there is no folder .*no; create it"):
             gen.save_prefix(tmp_path / "no" / "cache")
         with pytest.raises(sd.Error, match="cannot be replaced"):
             gen.save_prefix(tmp_path)
