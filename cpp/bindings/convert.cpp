@@ -1,5 +1,7 @@
 #include "bindings/convert.h"
 
+#include <pybind11/stl.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>

@@ -31,9 +31,15 @@ void add_message(Json& messages, const Fields& item) {
   else messages.push_back({{"role", role}, {"content", text}});
 }
 
+// Some clients send an item's own id instead.
+std::string call_id(const Fields& item) {
+  const bool has_id = item.find("call_id") == nullptr && item.find("id") != nullptr;
+  return item.required_text(has_id ? "id" : "call_id");
+}
+
 void add_call(Json& messages, const Fields& item, const std::string& name, const std::string& arguments) {
   const Json function = {{"name", name}, {"arguments", arguments}};
-  const std::string id = item.find("call_id") != nullptr ? item.required_text("call_id") : item.required_text("id");
+  const std::string id = call_id(item);
   assistant_message(messages)["tool_calls"].push_back({{"id", id}, {"type", "function"}, {"function", function}});
 }
 
@@ -44,7 +50,7 @@ void add_output(Json& messages, const Fields& item) {
   const std::string text = output.is_string() || is_parts
                                ? read_content(item.path("output"), output, {"input_text", "output_text", "text"})
                                : to_text(output);
-  const std::string id = item.find("call_id") != nullptr ? item.required_text("call_id") : item.required_text("id");
+  const std::string id = call_id(item);
   messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
 }
 

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancellation', 'Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'shares', 'suggestion', 'take_log']
+__all__: list[str] = ['Cancellation', 'Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'OutputFile', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_output', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'files_below', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'shares', 'suggestion', 'take_log', 'text_of_file']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -33,6 +33,19 @@ class Cancelled(Error):
     """
     The generation was cancelled; the Generator stays usable.
     """
+class OutputFile:
+    """
+    A file that gets its name when the `with` block ends without an exception. Inside it, write the file `partial`.
+    """
+    def __enter__(self) -> typing.Any:
+        ...
+    def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
+        ...
+    def __init__(self, path: typing.Any, overwrites: bool, remedy: str = '') -> None:
+        ...
+    @property
+    def partial(self) -> typing.Any:
+        ...
 class Cancellation:
     """
     Ends work that runs in another thread.
@@ -156,7 +169,7 @@ class Generator:
         """
         The tokens of a label, a str or token ids, as the continuation of a prompt.
         """
-    def load_prefix(self, path: str) -> tuple[int, str]:
+    def load_prefix(self, path: bytes) -> tuple[int, str]:
         """
         Fills the caches of a free slot from a file; returns (number of tokens, ""), or (0, why the file is unusable).
         """
@@ -164,7 +177,7 @@ class Generator:
         """
         The tokens of a prompt, a str or token ids.
         """
-    def save_prefix(self, request: RequestHandle, path: str) -> int:
+    def save_prefix(self, request: RequestHandle, path: bytes) -> int:
         """
         Writes the cached part of a request to a file; returns its number of tokens.
         """
@@ -225,6 +238,10 @@ class Generator:
         """
         How embeddings are pooled: "mean", "first", "last" or "rank" (not at all).
         """
+def check_output(path: typing.Any, overwrites: bool, remedy: str) -> None:
+    """
+    The rule for every file that is written: Error if it exists already (unless overwrites), is not a regular file, or if its folder does not exist.
+    """
 def check_request_options(**kwargs: typing.Any) -> None:
     """
     Raises the error that submit() would raise for these options.
@@ -257,6 +274,10 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
     ModelError: a file that cannot be used.
     """
+def files_below(folder: typing.Any) -> list[str]:
+    """
+    The files below a folder in the order of their paths, without hidden ones and links. Error.
+    """
 def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]:
     """
     The paths of the bundled target and draft, searched for in these folders.
@@ -277,9 +298,9 @@ def ignored_keywords(**kwargs: typing.Any) -> list[str]:
     """
     The places (JSON pointers) of keywords that strict_schema=False leaves to the caller.
     """
-def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str]) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str], step: typing.SupportsInt | typing.SupportsIndex = 0, is_cut: bool = False) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """
-    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings.
+    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many bytes, and the outputs are the sums of what each piece adds. is_cut: the answers were cut off.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """
@@ -304,5 +325,9 @@ def suggestion(word: str, candidates: collections.abc.Sequence[str]) -> str:
 def take_log() -> list[tuple[int, str]]:
     """
     The (level, line) pairs logged since the last call, oldest first, at most the latest 10,000. Levels as in logging.
+    """
+def text_of_file(path: typing.Any) -> str | None:
+    """
+    The text of a file, or the first MiB of it; None: it is binary. Error.
     """
 __version__: str = '0.1.0'
