@@ -453,7 +453,11 @@ SchemaAtom SchemaNodes::objects(const Json& schema, const std::string& place, in
 
 int SchemaNodes::add_node(Kind kind, std::vector<int> parts, const std::string& place) {
   if (nodes_.size() >= max_nodes) fail(place, "has too many combinations");
-  nodes_.push_back({kind, std::move(parts), 0, place, false, std::nullopt, std::nullopt});
+  Node node;
+  node.kind = kind;
+  node.parts = std::move(parts);
+  node.place = place;
+  nodes_.push_back(std::move(node));
   return static_cast<int>(nodes_.size()) - 1;
 }
 
@@ -461,7 +465,9 @@ int SchemaNodes::add_atom(SchemaAtom atom) {
   if (atoms_.size() >= max_nodes) fail(atom.place, "has too many combinations");
   atom.is_empty = is_empty(atom);
   atoms_.push_back(std::move(atom));
-  return static_cast<int>(atoms_.size()) - 1;
+  const int number = static_cast<int>(atoms_.size()) - 1;
+  sources_.push_back({number});
+  return number;
 }
 
 int SchemaNodes::values_node(std::vector<Json> values, const std::string& place) {
@@ -488,9 +494,12 @@ int SchemaNodes::all_of(std::vector<int> nodes, const std::string& place) {
   return entry->second;
 }
 
+// The same atoms, in whatever order they come together, are one atom.
 std::optional<int> SchemaNodes::both(int left, int right) {
-  if (left == right) return left;
-  const auto key = std::minmax(left, right);
+  std::set<int> key = sources_[idx(left)];
+  key.insert(sources_[idx(right)].begin(), sources_[idx(right)].end());
+  if (key.size() == sources_[idx(left)].size()) return left;
+  if (key.size() == sources_[idx(right)].size()) return right;
   const auto found = both_.find(key);
   if (found != both_.end()) return found->second;
   const SchemaAtom &a = atom(left), &b = atom(right);
@@ -522,6 +531,7 @@ std::optional<int> SchemaNodes::both(int left, int right) {
     made = both(*a.as<SchemaObjects>(), *b.as<SchemaObjects>(), a.place);
   }
   const int added = add_atom(std::move(made));
+  sources_[idx(added)] = key;
   return both_[key] = atom(added).is_empty ? std::nullopt : std::optional<int>(added);
 }
 
@@ -582,15 +592,31 @@ std::vector<int> SchemaNodes::leaves(int node) const {
   return found;
 }
 
-// A node that is reached again while its own atoms are looked for adds none: an intersection with it is a part of it.
+// The atoms of nodes that refer to each other are the least sets that agree: rounds begin with none and add until a
+// round adds none. A node's atoms are looked for once in a round, so that the work does not multiply.
 std::vector<int> SchemaNodes::all_atoms(int number) {
   Node& node = nodes_[idx(number)];
-  if (node.found) return *node.found;
-  if (node.is_in_work) {
-    ++num_loops_;
-    return {};
+  if (node.is_settled) return node.found;
+  if (node.round == round_ && num_in_work_ > 0) {
+    num_loops_ += node.is_in_work ? 1 : 0;
+    return node.found;
   }
+  if (num_in_work_ > 0) return look_for_atoms(number);
   const int num_loops_before = num_loops_;
+  do {
+    ++round_;
+    has_grown_ = false;
+    in_round_.clear();
+    look_for_atoms(number);
+  } while (has_grown_ && num_loops_ > num_loops_before);
+  for (const int one : in_round_) nodes_[idx(one)].is_settled = true;
+  return node.found;
+}
+
+std::vector<int> SchemaNodes::look_for_atoms(int number) {
+  Node& node = nodes_[idx(number)];
+  node.round = round_;
+  in_round_.push_back(number);
   node.is_in_work = true;
   ++num_in_work_;
   std::vector<int> atoms;
@@ -607,7 +633,8 @@ std::vector<int> SchemaNodes::all_atoms(int number) {
   }
   node.is_in_work = false;
   --num_in_work_;
-  if (num_loops_ == num_loops_before || num_in_work_ == 0) node.found = atoms;
+  has_grown_ = has_grown_ || atoms.size() > node.found.size();
+  node.found = atoms;
   return atoms;
 }
 

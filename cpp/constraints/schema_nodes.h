@@ -118,8 +118,9 @@ class SchemaNodes {
     // Kinds of values that a schema without "type" speaks of (bits by index in SchemaAtom::form); 0: it has a type.
     unsigned implied = 0;
     std::string place;
-    bool is_in_work = false;
-    std::optional<std::vector<int>> found;  // atoms()
+    bool is_in_work = false, is_settled = false;
+    int round = 0;           // the last in which its atoms were looked for
+    std::vector<int> found;  // all_atoms(); before it is settled, what the last round found
     std::optional<bool> has_value;
   };
 
@@ -146,6 +147,7 @@ class SchemaNodes {
   SchemaAtom both(const SchemaArrays& left, const SchemaArrays& right, const std::string& place);
 
   std::vector<int> all_atoms(int node);
+  std::vector<int> look_for_atoms(int node);
   std::vector<int> leaves(int node) const;
   std::vector<int> intersection(const Node& node);
   // The nodes that a property of this name, which the sources do not list, must satisfy.
@@ -168,7 +170,8 @@ class SchemaNodes {
   std::deque<SchemaAtom> atoms_;
   std::map<std::string, int> by_place_;
   std::map<std::vector<int>, int> intersections_;
-  std::map<std::pair<int, int>, std::optional<int>> both_;
+  std::deque<std::set<int>> sources_;  // of each atom: those whose intersection it is
+  std::map<std::set<int>, std::optional<int>> both_;
   struct Exclusive {
     std::vector<int> nodes;
     std::string place;
@@ -177,7 +180,10 @@ class SchemaNodes {
   std::vector<std::pair<int, const SchemaJson*>> unread_;  // targets of references
   std::vector<std::string> ignored_;
   int num_schemas_ = 0;
-  int num_loops_ = 0, num_in_work_ = 0;  // of all_atoms()
+  // Of all_atoms().
+  int round_ = 0, num_loops_ = 0, num_in_work_ = 0;
+  bool has_grown_ = false;
+  std::vector<int> in_round_;
 };
 
 // As Python's json.dumps(ensure_ascii=False) writes it.

@@ -286,7 +286,7 @@ class TooMany(Exception):
 class Writable:
     """Which instances a constraint promises to let through, if they are valid: in a schema that lists properties but
     does not state additionalProperties there are no others; likewise for items; a schema without a type means the kinds
-    of values that its keywords speak of; numbers have at most 16 digits and no exponent."""
+    of values that its keywords speak of; numbers have at most 16 digits, beside an exclusive bound 15 in all, and no exponent."""
 
     def __init__(self, document: Json) -> None:
         self.document = document
@@ -354,6 +354,9 @@ class Writable:
         if isinstance(instance, float) and instance == int(instance) and not is_listed:
             return False
         if kind_of(instance) == "number":
+            is_exclusive = any(name in one for one in flat for name in ("exclusiveMinimum", "exclusiveMaximum"))
+            if is_exclusive and sum(map(str.isdigit, json.dumps(instance))) > 15:
+                return False
             return re.fullmatch(r"-?\d{1,16}(\.\d{1,16})?", json.dumps(instance)) is not None
         if isinstance(instance, str):
             has_long_address = any(one.get("format") == "uri" and "maxLength" in one for one in flat)
