@@ -239,9 +239,10 @@ class Writer {
       other += (other.empty() ? "" : " | ") + key + " " + colon_ + " " + of_node(one.value);
     }
     if (are_few) {
-      if (least > num_names)
-        SchemaNodes::fail(objects.place,
-                          "needs more than the " + std::to_string(num_names) + " properties that there are");
+      if (least > num_names) {
+        nodes_.unsupported(objects.place + "/minProperties", " with these names");
+        least = num_names;
+      }
       most = std::min(most, num_names);
       if (most == members.size() && other.empty()) most = no_limit;  // each is written at most once
     }

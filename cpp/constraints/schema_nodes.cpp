@@ -777,7 +777,9 @@ bool SchemaNodes::may_have_value(const SchemaAtom& atom) {
   if (const auto few = few_names_of(*objects)) {  // others must fill up
     for (const std::string& name : *few) {
       const std::vector<int> values = values_of(objects->sources, name);
-      num_listed += objects->find(name) == nullptr && std::all_of(values.begin(), values.end(), has) ? 1 : 0;
+      const bool is_open = !values.empty() || !lists_properties(*objects);
+      const bool is_new = objects->find(name) == nullptr;
+      num_listed += is_new && is_open && std::all_of(values.begin(), values.end(), has) ? 1 : 0;
     }
     return num_listed >= objects->least;
   }
@@ -787,6 +789,13 @@ bool SchemaNodes::may_have_value(const SchemaAtom& atom) {
     for (const auto& [pattern, node] : source.patterns) has_pattern = has_pattern || has(node);
   }
   return is_open || has_pattern;
+}
+
+// Then there are no others, unless the schema says so.
+bool SchemaNodes::lists_properties(const SchemaObjects& objects) {
+  return !objects.properties.empty() ||
+         std::any_of(objects.sources.begin(), objects.sources.end(),
+                     [](const SchemaObjects::Source& source) { return !source.patterns.empty(); });
 }
 
 std::vector<int> SchemaNodes::values_of(const std::vector<SchemaObjects::Source>& sources, const std::string& name) {
@@ -833,7 +842,12 @@ std::optional<Pattern> SchemaNodes::names_of(const SchemaObjects& objects) {
         const bool is_counted = strings->least > 0 || strings->most;
         is_any = is_any || (!strings->pattern && !is_counted);
         texts = strings->pattern ? *strings->pattern : Pattern::all();
-        if (is_counted) texts = *texts & Pattern::of_length(strings->least, strings->most);
+        try {
+          if (is_counted) texts = *texts & Pattern::of_length(strings->least, strings->most);
+        } catch (const PatternError&) {
+          const bool has_most = strings->most.has_value();
+          unsupported(has_most ? strings->most_place : one.place + "/minLength", " for names");
+        }
       }
       if (texts) some = some ? either(*some, *texts) : *texts;
     }
@@ -869,11 +883,10 @@ std::vector<SchemaNodes::Others> SchemaNodes::others(const SchemaObjects& object
 
   // Each case is a set of the patterns that a name matches.
   std::vector<const std::pair<Pattern, int>*> patterns;
-  bool is_closed = !listed.empty();
   for (const SchemaObjects::Source& source : objects.sources) {
     for (const auto& pattern : source.patterns) patterns.push_back(&pattern);
   }
-  is_closed = is_closed || !patterns.empty();
+  const bool is_closed = lists_properties(objects);
   const bool is_stated = std::any_of(objects.sources.begin(), objects.sources.end(),
                                      [](const SchemaObjects::Source& source) { return source.others.has_value(); });
   if (patterns.size() > max_patterns) fail(objects.place, "has too many patterns of properties");
@@ -909,8 +922,21 @@ std::vector<SchemaNodes::Others> SchemaNodes::others(const SchemaObjects& object
 }
 
 bool SchemaNodes::accepts(int node, const Json& value) {
-  const std::vector<int> parts = all_atoms(node);
-  return std::any_of(parts.begin(), parts.end(), [&](int part) { return atom_accepts(part, value); });
+  std::map<int, bool> known;
+  return accepts(node, value, known);
+}
+
+// By the schema alone: a value of "enum" may also be of a kind that a schema without "type" does not speak of.
+bool SchemaNodes::accepts(int number, const Json& value, std::map<int, bool>& known) {
+  const auto [entry, is_new] = known.try_emplace(number, false);  // false if it is reached again meanwhile
+  if (!is_new) return entry->second;
+  const Node& node = nodes_[idx(number)];
+  const auto part_accepts = [&](int part) {
+    return node.kind == Kind::atoms ? atom_accepts(part, value) : accepts(part, value, known);
+  };
+  entry->second = node.kind == Kind::all_of ? std::all_of(node.parts.begin(), node.parts.end(), part_accepts)
+                                            : std::any_of(node.parts.begin(), node.parts.end(), part_accepts);
+  return entry->second;
 }
 
 bool SchemaNodes::atom_accepts(int number, const Json& value) {

@@ -152,10 +152,12 @@ class SchemaNodes {
   std::vector<int> intersection(const Node& node);
   // The nodes that a property of this name, which the sources do not list, must satisfy.
   static std::vector<int> values_of(const std::vector<SchemaObjects::Source>& sources, const std::string& name);
+  static bool lists_properties(const SchemaObjects& objects);
   bool accepts_names(const SchemaObjects& objects, const std::string& name);
   std::optional<Pattern> names_of(const SchemaObjects& objects);
   std::optional<std::vector<std::string>> few_names_of(const SchemaObjects& objects);
   bool accepts(int node, const SchemaJson& value);
+  bool accepts(int node, const SchemaJson& value, std::map<int, bool>& known);
   bool atom_accepts(int atom, const SchemaJson& value);
   static bool is_empty(const SchemaAtom& atom);
   bool may_have_value(const SchemaAtom& atom);  // as far as Node::has_value says

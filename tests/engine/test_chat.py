@@ -187,7 +187,7 @@ def test_layers_for_a_gpu_that_is_not_there(path: pathlib.Path) -> None:
         sd.Generator(path, n_gpu_layers=4)
 
 
-@pytest.mark.parametrize("value", ["0.0", b"1", None])
+@pytest.mark.parametrize("value", ["0.0", b"1", [1]])
 def test_a_number_is_not_a_text(gen: sd.Generator, value: Any) -> None:
     with pytest.raises(TypeError, match="temperature is "):
         gen.generate("x", temperature=value)

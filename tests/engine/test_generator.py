@@ -278,7 +278,7 @@ def test_bad_values_name_themselves(gen: sd.Generator, arguments: dict[str, obje
         ({"prompt": b"def"}, "prompt is bytes; it must be a str or token ids: decode it"),
         ({"prompt": 7}, "prompt is 7"),
         ({"prompt": ["a", "b"]}, r"prompt\[0\] is 'a'; it must be a token id \(generate_many takes several prompts\)"),
-        ({"max_tokens": None}, "max_tokens is None; it must be a whole number"),
+        ({"max_tokens": "all"}, "max_tokens is 'all'; it must be a whole number"),
         ({"top_k": 1.5}, "top_k is 1.5"),
         ({"temperature": "hot"}, "temperature is 'hot'; it must be a finite number of at least 0"),
         ({"stop": [5]}, "stop is 5; it must be a str"),

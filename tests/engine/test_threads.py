@@ -67,7 +67,7 @@ def test_a_thread_ends_its_own_stream_alone(gen: sd.Generator) -> None:
 def test_a_bad_request_leaves_the_stream_alone(gen: sd.Generator) -> None:
     stream = gen.stream(PROMPT, max_tokens=20, seed=2)
     pieces = [next(stream)]
-    for bad in ({"max_tokens": -1}, {"logit_bias": {10**6: 1.0}}, {"top_k": 2**40}, {"temperature": None}):
+    for bad in ({"max_tokens": -1}, {"logit_bias": {10**6: 1.0}}, {"top_k": 2**40}, {"temperature": "hot"}):
         with pytest.raises((ValueError, TypeError)):
             gen.stream("y", **bad)  # type: ignore[arg-type]
     pieces += stream

@@ -190,13 +190,14 @@ class Judge:
         self.open: set[tuple[int, int]] = set()
         self.left = 0
 
-    def problem(self, instance: Json) -> str | None:
-        """Why an instance is not valid; "": it is; None: the package cannot say."""
+    def problem(self, instance: Json, part: Json = MISSING) -> str | None:
+        """Why an instance is not valid, or not by this part of the document; "": it is; None: the package cannot
+        say."""
         Judge.asked = self
         self.left = MOST_REFERENCES
         self.open.clear()
         try:
-            error = next(VALIDATOR(self.document).iter_errors(instance), None)
+            error = next(VALIDATOR(self.document if part is MISSING else part).iter_errors(instance), None)
         except (Undecided, RecursionError, TypeError, AttributeError, KeyError, ValueError, ArithmeticError, re.error):
             return None
         except jsonschema.exceptions.UnknownType:
@@ -209,6 +210,8 @@ def checked(name: str, function: Any) -> Any:
         is_null = instance is None and schema.get("nullable") is True
         if not is_null and (id(schema), name) not in Judge.asked.ignored:
             yield from function(validator, value, instance, schema) or ()
+        elif not is_null and name == "oneOf":  # what is ignored is that only one of them holds
+            yield from Draft202012Validator.VALIDATORS["anyOf"](validator, value, instance, schema) or ()
 
     return check
 
@@ -289,7 +292,7 @@ class Writable:
     of values that its keywords speak of; numbers have at most 16 digits, beside an exclusive bound 15 in all, and no exponent."""
 
     def __init__(self, document: Json) -> None:
-        self.document = document
+        self.document, self.judge = document, Judge(document)
         self.budget = 0
 
     def is_promised(self, instance: Json) -> bool:
@@ -327,6 +330,8 @@ class Writable:
             inner[0].append(at(self.document, unquote(first["$ref"][1:])))
         choices = [first[name] for name in ("anyOf", "oneOf") if name in first]
         for chosen in itertools.product(*choices):
+            if any(self.judge.problem(instance, one) for one in chosen):
+                continue
             for some in self.alternatives([*inner[0], *chosen], instance, (*open_schemas, id(first))):
                 for more in self.alternatives(rest, instance, open_schemas):
                     yield [own, *some, *more]

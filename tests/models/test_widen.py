@@ -219,7 +219,7 @@ def test_files_are_replaced_only_when_asked(
     out = tmp_path / "out.gguf"
     out.write_text("precious")
     assert widen.main(["same", str(out)]) == 1
-    assert "--force replaces it" in capsys.readouterr().err and out.read_text() == "precious"
+    assert "use --force to replace it" in capsys.readouterr().err and out.read_text() == "precious"
     assert widen.main(["same", str(out), "--force"]) == 0
     assert gguf.GGUFReader(out).tensors and [path.name for path in tmp_path.iterdir()] == ["out.gguf"]
 

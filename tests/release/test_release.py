@@ -93,7 +93,7 @@ def test_the_source_package_needs_no_network(tmp_path: pathlib.Path) -> None:
         subprocess.run(["git", "apply", "-R", "--whitespace=nowarn", str(patch)], cwd=checkout, check=True)
     grammars = tmp_path / "xgrammar"
     shutil.copytree(sbom.source("xgrammar"), grammars)
-    for patch in (source / "third_party" / "xgrammar" / "patches").glob("*.patch"):
+    for patch in sorted((source / "third_party" / "xgrammar" / "patches").glob("*.patch"), reverse=True):
         subprocess.run(["git", "apply", "-R", "--whitespace=nowarn", str(patch)], cwd=grammars, check=True)
     folders = [
         f"-DSPECDEC_LLAMA_CPP_DIR={checkout}",

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/utf8.h"
 #include "cli/terminal/format.h"
 #include "platform/console.h"
 
@@ -24,7 +25,10 @@ void write(std::string_view text) {
   if (error) throw Error("cannot write to standard output: " + error.message());
 }
 
-void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
+void note(std::string_view text) {
+  const std::string valid = valid_utf8(std::string(text));  // file names may be anything
+  (void)std::fwrite(valid.data(), 1, valid.size(), stderr);
+}
 
 std::string told(const std::string& sentence) {
   if (!is_terminal(StandardStream::error)) return sentence;
