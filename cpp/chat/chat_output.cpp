@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -175,8 +176,38 @@ class Derivation {
   common_chat_templates_inputs inputs_;
 };
 
-// The marks of reasoning and content, and the form of calls.
-void read_form(AnswerForm& form, const common_chat_params& params) {
+CallForm form_with_tools(Derivation& derivation) {
+  try {
+    return call_form(derivation.apply(probe_tool(), true, false));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {  // a template for conversations without tools
+    return {};
+  }
+}
+
+// Where the grammar cannot have a mark for all arguments of a function, each argument has one.
+ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::string& tools, bool is_parallel) {
+  for (const MarkedPart part : {MarkedPart::arguments, MarkedPart::each_argument}) {
+    MarkedTools marked = with_marks(tools, part);
+    const common_chat_params found = derivation.apply(marked.tools, is_parallel, true);
+    if (found.grammar_lazy) return {};
+    const auto is_missing = [&](const SchemaMark& mark) {
+      return found.grammar.find('"' + mark.text + '"') == std::string::npos;
+    };
+    const auto missing = std::stable_partition(marked.marks.begin(), marked.marks.end(), std::not_fn(is_missing));
+    if (part == MarkedPart::arguments && missing != marked.marks.end()) continue;
+    for (auto mark = missing; mark != marked.marks.end(); ++mark) marked.ignored.push_back(mark->pointer);
+    marked.marks.erase(missing, marked.marks.end());
+    return {without_text_before_call(found.grammar), derivation.answer_start(), std::move(marked.marks),
+            std::move(marked.ignored)};
+  }
+  return {};
+}
+
+// The marks of reasoning and content. calls: how the template writes calls, also where there are no tools: reasoning
+// does not end at a mark of theirs.
+void read_form(AnswerForm& form, const common_chat_params& params, const CallForm& calls) {
   form.content = content_form(params);
   const std::string channel = "<|channel|>", message = "<|message|>";
   const auto writes = [&](const std::string& mark) {
@@ -196,9 +227,9 @@ void read_form(AnswerForm& form, const common_chat_params& params) {
     const std::string mark = trimmed(end);
     const auto is_mark = [&](const std::string& start) { return start == mark; };
     const std::vector<std::string>& starts =
-        form.calls.shape == CallShape::other ? form.calls.starts : form.calls.openings;
+        calls.shape == CallShape::other ? calls.starts : calls.openings;
     const bool is_call = std::any_of(starts.begin(), starts.end(), is_mark) ||
-                         (!form.calls.head.empty() && is_mark(form.calls.head.front().text));
+                         (!calls.head.empty() && is_mark(calls.head.front().text));
     const bool is_known =
         std::find(form.reasoning_ends.begin(), form.reasoning_ends.end(), mark) != form.reasoning_ends.end();
     if (!mark.empty() && !is_call && !is_known) form.reasoning_ends.push_back(mark);
@@ -231,18 +262,17 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     const common_chat_params probed = derivation.apply(has_tools ? probe_tool() : "null", true, false);
     if (has_tools) form->calls = call_form(probed);
     const bool has_form_of_calls = form->calls.shape != CallShape::none;
-    read_form(*form, probed);
+    const bool may_end_at_calls = !has_tools && probed.thinking_end_tags.size() > 1;
+    read_form(*form, probed, may_end_at_calls ? form_with_tools(derivation) : CallForm(form->calls));
     parser->control_tokens = probed.preserved_tokens;
     if (probed.supports_thinking && !probed.thinking_start_tag.empty() && !probed.thinking_end_tags.empty())
       parser->reasoning =
           reasoning_of(probed.thinking_start_tag, probed.thinking_end_tags.front(), derivation.answer_start());
     form->is_reasoning_open = parser->reasoning.is_open;
-    if (has_form_of_calls && (tool_use.is_required || form->calls.shape == CallShape::other)) {
-      const common_chat_params found =
-          derivation.apply(conversation.tools, tool_use.is_parallel || !tool_use.is_required,
-                           tool_use.is_required);  // others are dropped
-      if (tool_use.is_required && !found.grammar_lazy)
-        parser->grammar = {without_text_before_call(found.grammar), derivation.answer_start()};
+    if (has_form_of_calls && tool_use.is_required)
+      parser->grammar = grammar_of_calls(derivation, conversation.tools, tool_use.is_parallel);
+    if (form->calls.shape == CallShape::other) {
+      const common_chat_params found = derivation.apply(with_types_only(conversation.tools), true, false);
       common_peg_arena arena;
       arena.load(found.parser);
       const common_peg_parser_id rule = rule_of_calls(arena);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "chat/tool_schemas.h"
+
 namespace specdec {
 
 class AnswerReader;
@@ -58,9 +60,11 @@ class ChatOutputParser {
   const std::vector<std::string>& control_tokens() const;
 
   // A grammar (GBNF) for an answer with a required call. It matches `prefix`, the end of the prompt, then the answer.
-  // Empty if the template has no calls or none is required.
+  // Literals that are marks stand for the schemas of arguments. Empty if the template has no calls or none is required.
   struct Grammar {
     std::string text, prefix;
+    std::vector<SchemaMark> marks;
+    std::vector<std::string> ignored;  // pointers of keywords that it does not enforce, into tool_schemas()
   };
   const Grammar& grammar() const;
 

@@ -130,16 +130,6 @@ class ObjectReader {
   bool begins_ = false;
 };
 
-// Adjusts the references in a schema that becomes a part, at `place`, of another schema.
-void move_references(Json& schema, const std::string& place) {
-  if (schema.is_object() && schema.contains("$ref") && schema["$ref"].is_string()) {
-    const auto reference = schema["$ref"].get<std::string>();
-    if (reference.compare(0, 1, "#") == 0) schema["$ref"] = "#" + place + reference.substr(1);
-  }
-  if (!schema.is_structured()) return;
-  for (Json& member : schema) move_references(member, place);
-}
-
 // Reads calls one after another: objects, lists of them, {"tool_calls": [...]}, with commas, semicolons or line breaks
 // between.
 class CallsReader {
@@ -319,24 +309,18 @@ JsonCallsAt json_calls_at(const std::string& text, std::size_t at, const Functio
   return result;
 }
 
-std::string schema_of_json_call(const std::string& tools) {
-  const Json list = Json::parse(tools, nullptr, false);
-  Json calls = Json::array(), definitions = Json::object();
-  for (const Json& tool : list.is_array() ? list : Json::array()) {
-    const Json& function = tool.at("function");
-    Json parameters = function.contains("parameters") ? function["parameters"] : Json({{"type", "object"}});
-    if (parameters.empty()) parameters = {{"type", "object"}};
-    const std::string name = "arguments" + std::to_string(calls.size());
-    move_references(parameters, "/$defs/" + name);
-    definitions[name] = std::move(parameters);
-    calls.push_back(
-        {{"type", "object"},
-         {"properties", {{"name", {{"const", function.at("name")}}}, {"arguments", {{"$ref", "#/$defs/" + name}}}}},
-         {"required", {"name", "arguments"}},
-         {"additionalProperties", false}});
+std::string schema_of_json_call(const ToolSchemas& tools) {
+  Json calls = Json::array(), document = Json::parse(tools.document);
+  for (std::size_t i = 0; i < tools.names.size(); ++i) {
+    const Json arguments = {{"$ref", "#/$defs/arguments" + std::to_string(i)}};
+    calls.push_back({{"type", "object"},
+                     {"properties", {{"name", {{"const", tools.names[i]}}}, {"arguments", arguments}}},
+                     {"required", {"name", "arguments"}},
+                     {"additionalProperties", false}});
   }
   if (calls.empty()) throw std::invalid_argument("there are no tools");
-  return Json({{"anyOf", std::move(calls)}, {"$defs", std::move(definitions)}}).dump();
+  document["anyOf"] = std::move(calls);
+  return document.dump();
 }
 
 }  // namespace specdec

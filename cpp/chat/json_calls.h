@@ -11,6 +11,7 @@
 #include "chat/argument_types.h"
 #include "chat/chat_output.h"
 #include "chat/json_scan.h"
+#include "chat/tool_schemas.h"
 
 namespace specdec {
 
@@ -49,7 +50,7 @@ struct JsonCallsAt {
 };
 JsonCallsAt json_calls_at(const std::string& text, std::size_t at, const Functions& functions, bool is_end);
 
-// A JSON schema of a call of one of these tools. Throws std::invalid_argument.
-std::string schema_of_json_call(const std::string& tools);
+// A JSON schema of a call of one of these tools. Throws std::invalid_argument if there are none.
+std::string schema_of_json_call(const ToolSchemas& tools);
 
 }  // namespace specdec

@@ -1,74 +1,174 @@
 #include "chat/tool_schemas.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+
+#include "chat/argument_types.h"
 
 namespace specdec {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_depth = 64;
+constexpr const char* first_part = "/$defs/arguments";
 
-// Keywords, other than annotations, that llama.cpp's common/json-schema.cpp does not read.
-const std::set<std::string> not_read = {"uniqueItems",
-                                        "minProperties",
-                                        "maxProperties",
-                                        "propertyNames",
-                                        "patternProperties",
-                                        "multipleOf",
-                                        "not",
-                                        "if",
-                                        "then",
-                                        "else",
-                                        "contains",
-                                        "minContains",
-                                        "maxContains",
-                                        "dependentRequired",
-                                        "dependencies",
-                                        "nullable",
-                                        "dependentSchemas",
-                                        "additionalItems",
-                                        "unevaluatedItems",
-                                        "unevaluatedProperties"};
-const std::set<std::string> bounds = {"minimum", "maximum", "exclusiveMinimum",
-                                      "exclusiveMaximum"};  // only for integers
+std::string pointer_to(std::size_t tool) { return first_part + std::to_string(tool); }
+std::string escaped(const std::string& name) { return (Json::json_pointer() / name).to_string(); }
 
-bool excludes_nothing(const Json& value) { return value == false || value == 0 || value == Json::object(); }
-
-void collect(const Json& schema, const std::string& place, int depth, std::vector<std::string>& places) {
-  if (!schema.is_object() || depth > max_depth) return;
-  const bool is_number = schema.value("type", Json()) == "number";
-  for (const auto& [name, value] : schema.items()) {
-    const std::string at = place + "/" + name;
-    const bool is_left_out =
-        (not_read.count(name) != 0 && !excludes_nothing(value)) || (is_number && bounds.count(name));
-    if (is_left_out) {
-      places.push_back(at);
-    } else if (name == "properties" || name == "$defs" || name == "definitions") {
-      if (!value.is_object()) continue;
-      for (const auto& [key, one] : value.items())
-        collect(one, at + (Json::json_pointer() / key).to_string(), depth + 1, places);
-    } else if (name == "anyOf" || name == "oneOf" || name == "allOf" || name == "prefixItems") {
-      for (std::size_t i = 0; value.is_array() && i < value.size(); ++i)
-        collect(value[i], at + "/" + std::to_string(i), depth + 1, places);
-    } else if (name == "items" || name == "additionalProperties") {
-      collect(value, at, depth + 1, places);
-    }
+// References within the schema lead to where it is now.
+void move_references(Json& schema, const std::string& place) {
+  if (schema.is_object() && schema.contains("$ref") && schema["$ref"].is_string()) {
+    const auto reference = schema["$ref"].get<std::string>();
+    if (reference.compare(0, 1, "#") == 0) schema["$ref"] = "#" + place + reference.substr(1);
   }
+  if (!schema.is_structured()) return;
+  for (Json& member : schema) move_references(member, place);
+}
+
+// Calls it for the functions of a list of tools.
+void each_function(Json& list, const std::function<void(Json& function)>& call) {
+  if (!list.is_array()) return;
+  for (Json& tool : list) {
+    if (tool.is_object() && tool.contains("function") && tool["function"].is_object() &&
+        tool["function"].value("name", Json()).is_string())
+      call(tool["function"]);
+  }
+}
+
+// A function without parameters takes any object.
+Json parameters_of(const Json& function) {
+  const Json parameters = function.value("parameters", Json());
+  return !parameters.is_object() || parameters.empty() ? Json({{"type", "object"}}) : parameters;
+}
+
+bool restricts(const std::string& keyword, const Json& value) {
+  static const std::set<std::string> annotations = {
+      "title",    "description", "default",    "examples",  "example",         "deprecated",      "readOnly",
+      "writeOnly", "$comment",   "$schema",    "$id",       "$defs",           "definitions",     "type",
+      "nullable"};
+  return annotations.count(keyword) == 0 && keyword.compare(0, 2, "x-") != 0 && value != true && value != Json::object();
+}
+
+void add_keywords(const Json& schema, const std::string& place, std::vector<std::string>& pointers) {
+  if (!schema.is_object()) return;
+  for (const auto& [keyword, value] : schema.items()) {
+    if (restricts(keyword, value)) pointers.push_back(place + escaped(keyword));
+  }
+}
+
+Json types_of(const ArgumentTypes& types) {
+  Json names = Json::array();
+  const std::pair<bool, const char*> all[] = {{types.string, "string"},   {types.number, "number"},
+                                              {types.boolean, "boolean"}, {types.null, "null"},
+                                              {types.object, "object"},   {types.array, "array"}};
+  for (const auto& [is_allowed, name] : all) {
+    if (is_allowed) names.push_back(name);
+  }
+  if (names.empty() || names.size() == std::size(all)) return Json::object();
+  return {{"type", names.size() == 1 ? names[0] : names}};
+}
+
+using Argument = std::function<Json(const std::string& name, const ArgumentTypes& types)>;
+
+// An object with these arguments, the required ones as in the schema.
+Json object_of(const Json& schema, const std::map<std::string, ArgumentTypes>& types, const Argument& argument) {
+  Json object = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+  const Json properties = schema.value("properties", Json::object());
+  if (!properties.is_object()) return object;
+  for (const auto& [name, value] : properties.items()) object["properties"][name] = argument(name, types.at(name));
+  const Json required = schema.value("required", Json::array());
+  for (const Json& name : required.is_array() ? required : Json::array()) {
+    if (name.is_string() && properties.contains(name.get<std::string>())) object["required"].push_back(name);
+  }
+  return object;
+}
+
+// Digits that the text does not have.
+std::string unused_number(const std::string& text) {
+  std::int64_t number = 734;
+  while (text.find(std::to_string(number)) != std::string::npos) ++number;
+  return std::to_string(number);
 }
 
 }  // namespace
 
-std::vector<std::string> keywords_not_in_calls(const std::string& tools) {
-  std::vector<std::string> places;
-  const Json list = Json::parse(tools, nullptr, false);
-  for (const Json& tool : list.is_array() ? list : Json::array()) {
-    const Json& function = tool.at("function");
-    if (function.contains("parameters"))
-      collect(function.at("parameters"), function.at("name").get<std::string>() + ": ", 0, places);
+std::string ToolSchemas::named(const std::string& text) const {
+  std::string out;
+  const std::string part = first_part;
+  std::size_t at = 0;
+  for (std::size_t found; (found = text.find(part, at)) != std::string::npos;) {
+    const std::size_t digits = found + part.size(), end = std::min(text.find_first_not_of("0123456789", digits), text.size());
+    const std::size_t tool = digits < end && end - digits < 9 ? std::stoul(text.substr(digits, end - digits)) : names.size();
+    const bool is_known = tool < names.size();
+    out += text.substr(at, found - at) + (is_known ? names[tool] + ": " : text.substr(found, end - found));
+    if (is_known && (end == text.size() || text[end] != '/')) out += "the schema";
+    at = end;
   }
-  return places;
+  return out + text.substr(at);
+}
+
+ToolSchemas tool_schemas(const std::string& tools) {
+  ToolSchemas schemas;
+  Json list = Json::parse(tools, nullptr, false), definitions = Json::object();
+  each_function(list, [&](const Json& function) {
+    Json parameters = parameters_of(function);
+    move_references(parameters, pointer_to(schemas.names.size()));
+    definitions["arguments" + std::to_string(schemas.names.size())] = std::move(parameters);
+    schemas.names.push_back(function["name"]);
+  });
+  schemas.document = Json({{"$defs", std::move(definitions)}}).dump();
+  return schemas;
+}
+
+MarkedTools with_marks(const std::string& tools, MarkedPart part) {
+  MarkedTools marked;
+  Json list = Json::parse(tools, nullptr, false);
+  const std::string begin = unused_number(tools);
+  const auto mark = [&](const std::string& pointer) {
+    std::string digits = std::to_string(marked.marks.size());
+    digits.insert(0, 6 - std::min<std::size_t>(digits.size(), 6), '0');  // none is the beginning of another
+    marked.marks.push_back({begin + digits, pointer});
+    return Json({{"const", std::stoll(marked.marks.back().text)}});
+  };
+  const auto types = argument_types(tools);
+  std::size_t tool = 0;
+  each_function(list, [&](Json& function) {
+    const Json schema = parameters_of(function);
+    const std::string place = pointer_to(tool++);
+    if (part == MarkedPart::arguments) {
+      function["parameters"] = mark(place);
+      return;
+    }
+    const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
+      const std::string pointer = place + "/properties" + escaped(name);
+      if (!allowed.string) return mark(pointer);
+      add_keywords(schema["properties"][name], pointer, marked.ignored);
+      return types_of(allowed);
+    };
+    function["parameters"] = object_of(schema, types.at(function["name"]), argument);
+    Json others = schema;
+    for (const char* name : {"properties", "required"}) others.erase(name);
+    if (others.value("additionalProperties", Json()) == false) others.erase("additionalProperties");
+    add_keywords(others, place, marked.ignored);
+  });
+  marked.tools = list.dump();
+  return marked;
+}
+
+std::string with_types_only(const std::string& tools) {
+  Json list = Json::parse(tools, nullptr, false);
+  const auto types = argument_types(tools);
+  each_function(list, [&](Json& function) {
+    const auto argument = [](const std::string&, const ArgumentTypes& allowed) { return types_of(allowed); };
+    function["parameters"] = object_of(parameters_of(function), types.at(function["name"]), argument);
+  });
+  return list.dump();
 }
 
 }  // namespace specdec

@@ -1,4 +1,5 @@
-// Checks the schemas of tools' arguments when calls in the template's own form follow a grammar of llama.cpp.
+// The schemas of tools' arguments. llama.cpp derives from a template and a list of tools how calls are written; it never
+// sees a client's schemas: it gets marks in their place, and the engine writes the rules for what the marks stand for.
 #pragma once
 
 #include <string>
@@ -6,8 +7,33 @@
 
 namespace specdec {
 
-// The keywords that such a grammar does not enforce, each as "NAME: POINTER" with the function's name and the keyword's
-// place in its parameters. tools: a list of tools, in JSON.
-std::vector<std::string> keywords_not_in_calls(const std::string& tools);
+// All in one document, {"$defs": {"arguments0": {...}, ...}}, with references that lead to where things are now.
+struct ToolSchemas {
+  std::string document;
+  std::vector<std::string> names;  // of the functions, in the order of the tools
+
+  // A message, or a JSON pointer into the document, with the places that users know: "/$defs/arguments0/properties/x"
+  // becomes "weather: /properties/x".
+  std::string named(const std::string& text) const;
+};
+ToolSchemas tool_schemas(const std::string& tools);
+
+// A mark is a number that occurs nowhere in the tools.
+struct SchemaMark {
+  std::string text;
+  std::string pointer;  // of the schema that it stands for, in the document
+};
+struct MarkedTools {
+  std::string tools;
+  std::vector<SchemaMark> marks;
+  std::vector<std::string> ignored;  // pointers of keywords that no mark stands for
+};
+// What is marked: the arguments of a function as a whole, or each one that cannot be a string (which calls in tags write
+// without quotes).
+enum class MarkedPart { arguments, each_argument };
+MarkedTools with_marks(const std::string& tools, MarkedPart part);
+
+// The tools with the types of their arguments and no other keywords.
+std::string with_types_only(const std::string& tools);
 
 }  // namespace specdec

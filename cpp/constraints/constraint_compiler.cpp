@@ -100,6 +100,11 @@ xgrammar::Grammar parsed_grammar(const std::string& gbnf, GrammarSource source) 
   return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
 }
 
+xgrammar::Grammar parsed_call(const Call& call) {
+  const std::string text = xgrammar_text_of(call.grammar, GrammarSource::ours, call.names) + call.rules;
+  return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
+}
+
 // Both alternatives begin with the prefix.
 xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
   std::vector<xgrammar::Grammar> after_prefix;
@@ -107,7 +112,7 @@ xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
     after_prefix.push_back(parsed_grammar("root ::= " + gbnf_literal(call.prefix), GrammarSource::ours));
   after_prefix.push_back(text);
   return xgrammar::Grammar::Union(
-      {parsed_grammar(call.grammar, GrammarSource::ours), xgrammar::Grammar::Concat(after_prefix)});
+      {parsed_call(call), xgrammar::Grammar::Concat(after_prefix)});
 }
 
 }  // namespace
@@ -147,8 +152,7 @@ ConstraintCompiler::~ConstraintCompiler() = default;
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::call(const Call& call) const {
   try {
-    const xgrammar::CompiledGrammar grammar =
-        compiler_->compiler.CompileGrammar(parsed_grammar(call.grammar, GrammarSource::ours));
+    const xgrammar::CompiledGrammar grammar = compiler_->compiler.CompileGrammar(parsed_call(call));
     return std::make_unique<GrammarConstraint>(grammar, compiler_->vocabulary.GetVocabSize(), call.prefix);
   } catch (const XgrammarError& error) {
     fail_to_compile("grammar", error);
@@ -160,9 +164,11 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::str
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema, bool is_strict,
-                                                                      const Call& or_call) const {
+                                                                      const Call& or_call,
+                                                                      GrammarSource source) const {
   SchemaStyle style;
   style.is_strict = is_strict;
+  style.source = source;
   SchemaGrammar grammar = schema_grammar(schema, style);
   auto constraint = compiler_->compiled(
       "json_schema", parsed("json_schema", [&] { return xgrammar::Grammar::FromEBNF(grammar.rules, grammar.root); }),

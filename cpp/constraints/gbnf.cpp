@@ -18,8 +18,6 @@
 namespace specdec {
 namespace {
 
-constexpr std::size_t max_our_bytes = 4 << 20;
-constexpr std::int64_t max_our_places = 8192;
 constexpr int max_our_depth = 256;
 constexpr int max_count = 100'000;
 
@@ -36,19 +34,22 @@ struct Part {
 
 class Reader {
  public:
-  Reader(const std::string& text, GrammarSource source) : text_(text), is_ours_(source == GrammarSource::ours) {}
+  Reader(const std::string& text, GrammarSource source, const std::set<std::string>& elsewhere)
+      : text_(text), elsewhere_(elsewhere), is_ours_(source == GrammarSource::ours) {}
 
   std::string translated() {
     for (skip(); at_ < text_.size(); skip()) read_rule();
     const auto root = numbers_.find("root");
     if (root == numbers_.end()) throw ArgumentError("grammar", "has no rule named root");
     for (const Rule& rule : rules_) {
-      if (rule.body.empty()) fail(rule.first_use, rule.name.size(), "no rule has this name");
+      if (rule.body.empty() && !is_elsewhere(rule)) fail(rule.first_use, rule.name.size(), "no rule has this name");
     }
     check_ends();
     std::string out;
-    for (std::size_t rule = 0; rule < rules_.size(); ++rule)
+    for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
+      if (is_elsewhere(rules_[rule])) continue;
       out += name_of(static_cast<int>(rule)) + " ::= " + rules_[rule].body + "\n";
+    }
     return out;
   }
 
@@ -70,7 +71,11 @@ class Reader {
                                        std::to_string(place) + ": " + part + ": " + problem);
   }
 
-  std::string name_of(int rule) const { return rules_[idx(rule)].name == "root" ? "root" : "r" + std::to_string(rule); }
+  bool is_elsewhere(const Rule& rule) const { return rule.body.empty() && elsewhere_.count(rule.name) != 0; }
+  std::string name_of(int rule) const {
+    const std::string& name = rules_[idx(rule)].name;
+    return name == "root" || elsewhere_.count(name) != 0 ? name : "r" + std::to_string(rule);
+  }
 
   bool has(char c) const { return at_ < text_.size() && text_[at_] == c; }
   bool take(char c) {
@@ -328,6 +333,7 @@ class Reader {
   // Every rule must match some text.
   void check_ends() const {
     std::vector<bool> ends(rules_.size()), choice_ends(choices_.size());
+    for (std::size_t i = 0; i < rules_.size(); ++i) ends[i] = is_elsewhere(rules_[i]);
     const auto is_done = [&](const std::vector<std::vector<int>>& needs) {
       return std::any_of(needs.begin(), needs.end(), [&](const std::vector<int>& one) {
         return std::all_of(one.begin(), one.end(),
@@ -349,6 +355,7 @@ class Reader {
   }
 
   const std::string& text_;
+  const std::set<std::string>& elsewhere_;
   const bool is_ours_;
   std::size_t at_ = 0;
   std::vector<Rule> rules_;
@@ -371,9 +378,9 @@ std::string gbnf_literal(const std::string& text) {
   return literal + "\"";
 }
 
-std::string xgrammar_text_of(const std::string& gbnf, GrammarSource source) {
+std::string xgrammar_text_of(const std::string& gbnf, GrammarSource source, const std::set<std::string>& elsewhere) {
   check_constraint_text("grammar", gbnf, source == GrammarSource::ours ? max_our_bytes : max_constraint_bytes);
-  return Reader(gbnf, source).translated();
+  return Reader(gbnf, source, elsewhere).translated();
 }
 
 }  // namespace specdec

@@ -12,6 +12,12 @@ namespace specdec {
 constexpr std::size_t max_constraint_bytes = 64 * 1024;
 constexpr std::size_t max_regex_bytes = 4 * 1024;  // thousands of optional parts take seconds
 constexpr int max_constraint_depth = 32;
+
+// Whose text it is. What we make of requests that have been checked has larger limits.
+enum class GrammarSource { client, ours };
+constexpr std::size_t max_our_bytes = 4 << 20;
+constexpr std::int64_t max_our_places = 8192;
+
 constexpr std::int64_t max_counted_places = 512;  // in all: classes of characters times {n,m}; maxLength, maxItems
 
 // Each check throws ArgumentError with this name.

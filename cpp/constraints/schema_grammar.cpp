@@ -24,15 +24,15 @@ constexpr std::uint64_t max_counts = 4096;        // listed properties times the
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t max_places = 2000;  // of JsonPlaces
 
-// The inside of a JSON string: characters as they are, or escaped; surrogates come in pairs.
-const char* const characters =
+// A character of a JSON string, as it is or escaped; surrogates come in pairs.
+constexpr const char* character =
     R"re(([^"\\\x00-\x1f]|\\(["\\/bfnrt]|u([0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}|)re"
-    R"re([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*)re";
+    R"re([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))))re";
 
 // Where nearly any character may come next: for each such place a mask of the whole vocabulary is computed.
-std::int64_t num_open_places(const ByteAutomaton& automaton) {
+std::uint64_t num_open_places(const ByteAutomaton& automaton) {
   constexpr int many = 64;
-  std::int64_t count = 0;
+  std::uint64_t count = 0;
   for (const ByteAutomaton::State& state : automaton.states) {
     int width = 0;
     for (const ByteAutomaton::Edge& edge : state.edges) {
@@ -57,15 +57,17 @@ class Writer {
     }
   }
 
-  std::string write() {
-    std::string root = of_node(nodes_.root());
+  // The names of the rules of the roots.
+  std::vector<std::string> write() {
+    std::vector<std::string> roots;
+    for (const int root : nodes_.roots()) roots.push_back(of_node(root));
     while (!open_.empty()) {
       const auto [atom, name] = open_.back();
       open_.pop_back();
       if (const auto* arrays = nodes_.atom(atom).as<SchemaArrays>()) write_array(*arrays, name);
       else write_object(*nodes_.atom(atom).as<SchemaObjects>(), name);
     }
-    return root;
+    return roots;
   }
 
   std::string take_rules() { return std::move(rules_); }
@@ -130,17 +132,30 @@ class Writer {
     }
   }
 
+  void count_open_places(std::uint64_t count) {
+    num_open_places_ += static_cast<std::int64_t>(count);
+    if (num_open_places_ > (style_.source == GrammarSource::client ? max_counted_places : max_our_places))
+      fail_too_many_places("json_schema");
+  }
+
   std::string text_rule(const char* kind, const Pattern& pattern) {
     const std::string body = pattern.rule_body(Pattern::Text::json);
-    if (shared_.count(body) == 0) {
-      num_open_places_ += num_open_places(pattern.bytes(Pattern::Text::json));
-      if (num_open_places_ > max_counted_places) fail_too_many_places("json_schema");
-    }
+    if (shared_.count(body) == 0) count_open_places(num_open_places(pattern.bytes(Pattern::Text::json)));
     return "\"\\\"\" " + shared(kind, body) + " \"\\\"\"";
   }
   std::string any_string() {
-    static const std::string body = Pattern(characters, Pattern::Match::whole).rule_body(Pattern::Text::plain);
+    static const std::string body =
+        Pattern(std::string(character) + "*", Pattern::Match::whole).rule_body(Pattern::Text::plain);
     return shared("string", "\"\\\"\" " + shared("characters", body) + " \"\\\"\"");
+  }
+  std::string counted_string(std::uint64_t least, const std::optional<std::uint64_t>& most) {
+    if (least == 0 && !most) return any_string();
+    if (most && *most == 0) return shared("string", "\"\\\"\\\"\"");
+    static const std::string body = Pattern(character, Pattern::Match::whole).rule_body(Pattern::Text::plain);
+    const std::string count = "{" + std::to_string(least) + "," + (most ? std::to_string(*most) : "") + "}";
+    const std::string text = "\"\\\"\" " + shared("character", body) + count + " \"\\\"\"";
+    if (shared_.count(text) == 0) count_open_places(most.value_or(least + 1));
+    return shared("string", text);
   }
 
   std::string of_strings(const SchemaStrings& strings, int atom) {
@@ -158,10 +173,10 @@ class Writer {
                            " above " + std::to_string(max_counted_places) + " in a part of the output");
       most.reset();
     }
-    if (!strings.pattern && strings.least == 0 && !most) return any_string();
+    if (!strings.pattern) return counted_string(strings.least, most);
     try {
-      Pattern texts = strings.pattern ? *strings.pattern : Pattern::of_length(strings.least, most);
-      if (strings.pattern && (strings.least > 0 || most)) texts = texts & Pattern::of_length(strings.least, most);
+      Pattern texts = *strings.pattern;
+      if (strings.least > 0 || most) texts = texts & Pattern::of_length(strings.least, most);
       return shared("string", text_rule("text", texts));
     } catch (const PatternError& error) {
       SchemaNodes::fail(place, std::string("cannot be written: ") + error.what());
@@ -329,7 +344,7 @@ class PlaceFinder {
       : nodes_(nodes), long_strings_(writer.long_strings()), is_whole_(is_whole) {}
 
   JsonPlaces find() {
-    place_of(nodes_.atoms(nodes_.root()));
+    for (const int root : nodes_.roots()) place_of(nodes_.atoms(root));
     for (std::size_t i = 0; i < keys_.size(); ++i) fill(static_cast<int>(i));
     if (!has_rule_) return {};
     return std::move(places_);
@@ -490,22 +505,40 @@ class PlaceFinder {
   bool has_rule_ = false;
 };
 
-}  // namespace
-
-SchemaGrammar schema_grammar(const std::string& text, const SchemaStyle& style) {
-  check_constraint_text("json_schema", text);
+Json parsed(const std::string& text, GrammarSource source) {
+  check_constraint_text("json_schema", text, source == GrammarSource::client ? max_constraint_bytes : max_our_bytes);
   if (json_depth(text) > 4 * max_constraint_depth) throw ArgumentError("json_schema", "is nested too deeply");
   Json schema = Json::parse(text, nullptr, false);
   if (schema.is_discarded()) throw ArgumentError("json_schema", "is not JSON");
+  return schema;
+}
+
+}  // namespace
+
+SchemaGrammar schema_grammar(const std::string& text, const SchemaStyle& style) {
+  Json schema = parsed(text, style.source);
   if (schema == Json::object()) schema = {{"type", "object"}};
-  SchemaNodes nodes(schema, style.is_strict);
+  SchemaNodes nodes(schema, style.is_strict, style.source);
   Writer writer(nodes, style);
   SchemaGrammar grammar;
-  grammar.root = writer.write();
+  grammar.root = writer.write().front();
   grammar.places = PlaceFinder(nodes, writer, style.is_whole).find();
   grammar.rules = writer.take_rules();
   grammar.ignored = nodes.ignored();
   return grammar;
+}
+
+SchemaParts schema_parts(const std::string& document, const std::vector<std::string>& pointers,
+                         const SchemaStyle& style) {
+  const Json schemas = parsed(document, style.source);
+  SchemaNodes nodes(schemas, style.is_strict, style.source, pointers);
+  Writer writer(nodes, style);
+  SchemaParts parts;
+  parts.roots = writer.write();
+  (void)PlaceFinder(nodes, writer, false).find();  // names rules that a grammar cannot express
+  parts.rules = writer.take_rules();
+  parts.ignored = nodes.ignored();
+  return parts;
 }
 
 }  // namespace specdec

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "constraints/json_text.h"
+#include "constraints/limits.h"
 
 namespace specdec {
 
@@ -17,6 +18,7 @@ struct SchemaStyle {
   // ends and tabs.
   int max_whitespace = -1;
   std::string prefix = "json";  // of the names of rules
+  GrammarSource source = GrammarSource::client;
 };
 
 struct SchemaGrammar {
@@ -29,5 +31,15 @@ struct SchemaGrammar {
 // Throws ArgumentError "json_schema cannot be used: PLACE ...", where PLACE is a JSON pointer into the schema. "{}"
 // stands for any object.
 SchemaGrammar schema_grammar(const std::string& schema, const SchemaStyle& style);
+
+// The same for several schemas within a document, at these JSON pointers. They share rules; `roots` has the names of
+// theirs. style.is_whole is false.
+struct SchemaParts {
+  std::string rules;
+  std::vector<std::string> roots;
+  std::vector<std::string> ignored;
+};
+SchemaParts schema_parts(const std::string& document, const std::vector<std::string>& pointers,
+                         const SchemaStyle& style);
 
 }  // namespace specdec

@@ -14,7 +14,7 @@ namespace {
 using Json = SchemaJson;
 using Names = std::set<std::string>;
 
-constexpr int max_schemas = 500;
+constexpr int max_schemas = 500, max_our_schemas = 20'000;
 constexpr std::size_t max_nodes = 20'000;    // with those of intersections
 constexpr std::size_t max_exclusive = 64;    // alternatives of a oneOf: each pair is compared
 constexpr std::size_t max_patterns = 4;      // of an object's properties: each set of them is a case
@@ -143,13 +143,18 @@ const SchemaObjects::Property* SchemaObjects::find(const std::string& name) cons
   return found == properties.end() ? nullptr : &*found;
 }
 
-SchemaNodes::SchemaNodes(const Json& document, bool is_strict) : document_(document), is_strict_(is_strict) {
+SchemaNodes::SchemaNodes(const Json& document, bool is_strict, GrammarSource source,
+                         const std::vector<std::string>& pointers)
+    : document_(document),
+      is_strict_(is_strict),
+      max_schemas_(source == GrammarSource::client ? max_schemas : max_our_schemas) {
   std::vector<int> kinds = {
       add_atom({SchemaValues{{nullptr, true, false}}, ""}), add_atom({NumberRange(), ""}),
       add_atom({SchemaStrings(), ""}), add_atom({SchemaArrays(), ""}),
       add_atom({SchemaObjects{{}, {SchemaObjects::Source()}, {}, 0, std::nullopt, "", false, false}, ""})};
   any_ = add_node(Kind::atoms, std::move(kinds), "");
-  root_ = child(document, "", 0);
+  for (const std::string& pointer : pointers)
+    roots_.push_back(child(document.at(Json::json_pointer(pointer)), pointer, 0));
   while (!unread_.empty()) {
     const auto [node, schema] = unread_.back();
     unread_.pop_back();
@@ -164,9 +169,11 @@ SchemaNodes::SchemaNodes(const Json& document, bool is_strict) : document_(docum
       }
     }
   }
-  if (has_value(root_)) return;
-  if (leaves(root_).empty() || num_loops_ > 0) fail(place(root_), "refers to itself");
-  fail_without_value();
+  for (const int root : roots_) {
+    if (has_value(root)) continue;
+    if (leaves(root).empty() || num_loops_ > 0) fail(place(root), "refers to itself");
+    fail_without_value(root);
+  }
 }
 
 void SchemaNodes::fail(const std::string& place, const std::string& problem) {
@@ -220,7 +227,7 @@ int SchemaNodes::reference(const Json& value, const std::string& place) {
 void SchemaNodes::read(int node, const Json& schema, const std::string& place, int depth) {
   if (depth > max_constraint_depth)
     fail(place, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
-  if (++num_schemas_ > max_schemas) fail(place, "exceeds the limit of " + std::to_string(max_schemas) + " schemas");
+  if (++num_schemas_ > max_schemas_) fail(place, "exceeds the limit of " + std::to_string(max_schemas_) + " schemas");
   const auto become = [&](Kind kind, std::vector<int> parts) {
     nodes_[idx(node)].kind = kind;
     nodes_[idx(node)].parts = std::move(parts);
@@ -1014,9 +1021,9 @@ bool SchemaNodes::is_endless(int node) {
 }
 
 // Names the innermost place that leaves the whole schema without a value.
-void SchemaNodes::fail_without_value() {
+void SchemaNodes::fail_without_value(int root) {
   std::set<int> seen;
-  int at = root_;
+  int at = root;
   while (seen.insert(at).second) {
     const std::vector<int> parts = all_atoms(at);
     if (parts.size() != 1) break;

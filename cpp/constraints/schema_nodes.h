@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "constraints/limits.h"
 #include "constraints/pattern.h"
 #include "constraints/schema_numbers.h"
 
@@ -80,9 +81,11 @@ class SchemaNodes {
  public:
   // Throws ArgumentError "json_schema cannot be used: PLACE ..." for what is not a schema, is larger than the limits,
   // or allows no value; if strict, also for a keyword that is not enforced.
-  SchemaNodes(const SchemaJson& document, bool is_strict);
+  // pointers: of the schemas in the document that are asked for; "" is the document itself.
+  SchemaNodes(const SchemaJson& document, bool is_strict, GrammarSource source = GrammarSource::client,
+              const std::vector<std::string>& pointers = {""});
 
-  int root() const { return root_; }
+  const std::vector<int>& roots() const { return roots_; }  // as the pointers
   // The atoms whose union is the node, those without values left out.
   std::vector<int> atoms(int node);
   const SchemaAtom& atom(int number) const { return atoms_[static_cast<std::size_t>(number)]; }
@@ -163,11 +166,13 @@ class SchemaNodes {
   bool may_have_value(const SchemaAtom& atom);  // as far as Node::has_value says
   std::vector<int> children(const SchemaAtom& atom) const;
   void settle(int node);
-  [[noreturn]] void fail_without_value();
+  [[noreturn]] void fail_without_value(int root);
 
   const SchemaJson& document_;
   const bool is_strict_;
-  int root_ = 0, any_ = 0;
+  const int max_schemas_;
+  std::vector<int> roots_;
+  int any_ = 0;
   std::deque<Node> nodes_;
   std::deque<SchemaAtom> atoms_;
   std::map<std::string, int> by_place_;

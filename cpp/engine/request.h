@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chat/chat_output.h"
+#include "constraints/constraint_compiler.h"
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "speculative/sequence.h"
@@ -49,10 +50,10 @@ struct Request {
   std::optional<std::string> regex;
   std::optional<std::vector<std::string>> choice;  // one of these
   std::optional<std::string> structural_tag;
-  // The grammar of a tool call, in GBNF, and the end of the prompt that matches its beginning. The output is a call or,
-  // if one of the constraints above is given, may match that instead.
-  struct Call {
-    std::string grammar, prefix;
+  // The grammar of a tool call. The output is a call or, if one of the constraints above is given, may match that
+  // instead.
+  struct Call : CallGrammar {
+    std::vector<std::string> ignored;  // keywords of the tools' schemas that it does not enforce, for people
   };
   std::optional<Call> call;
   int reasoning_budget = -1;  // most tokens of reasoning in a chat's answer; -1: any number

@@ -20,6 +20,11 @@ std::string grammar_of_choices(const std::vector<std::string>& choices) {
   return "root ::= " + alternatives;
 }
 
+// The schema of calls in JSON is made of the tools' schemas.
+GrammarSource source_of(const Request& request) {
+  return request.constraint_name == "tools" ? GrammarSource::ours : GrammarSource::client;
+}
+
 }  // namespace
 
 std::vector<std::string> ignored_keywords(const Request& request) {
@@ -27,6 +32,7 @@ std::vector<std::string> ignored_keywords(const Request& request) {
   if (request.json_schema) {
     SchemaStyle style;
     style.is_strict = false;
+    style.source = source_of(request);
     return schema_grammar(*request.json_schema, style).ignored;
   }
   if (request.structural_tag) return supported_structural_tag(*request.structural_tag, false).ignored;
@@ -89,15 +95,16 @@ std::unique_ptr<sampling::Constraint> RequestConstraints::compile(const Request&
 
 std::unique_ptr<sampling::Constraint> RequestConstraints::compile_form(const Request& request) {
   if (request.constraint() == nullptr && !request.call) return nullptr;
-  const ConstraintCompiler::Call call =
-      request.call ? ConstraintCompiler::Call{request.call->grammar, request.call->prefix} : ConstraintCompiler::Call();
+  static const CallGrammar none;
+  const CallGrammar& call = request.call ? *request.call : none;
   try {
     const std::shared_ptr<const ConstraintCompiler> compiler = this->compiler(control_tokens(request));
     if (request.grammar) return compiler->grammar(*request.grammar, call);
     if (request.regex) return compiler->regex(*request.regex, call);
     if (request.choice) return compiler->grammar(grammar_of_choices(*request.choice), call);
     if (request.structural_tag) return compiler->structural_tag(*request.structural_tag, request.strict_schema);
-    if (request.json_schema) return compiler->json_schema(*request.json_schema, request.strict_schema, call);
+    if (request.json_schema)
+      return compiler->json_schema(*request.json_schema, request.strict_schema, call, source_of(request));
     return compiler->call(call);
   } catch (const ArgumentError& error) {
     if (request.constraint_name.empty()) throw;

@@ -274,18 +274,6 @@ void set_structural_tag(const Service& service, Request& request, const Fields& 
   request.constraint_name = format.path();
 }
 
-// Turns places in the schema of a call in JSON into places in the tools' own schemas.
-void name_tools(const std::string& tools, std::vector<std::string>& places) {
-  const Json list = Json::parse(tools);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string begin = "/$defs/arguments" + std::to_string(i) + "/";
-    for (std::string& place : places) {
-      if (place.compare(0, begin.size(), begin) == 0)
-        place = list[i]["function"]["name"].get<std::string>() + ": " + place.substr(begin.size() - 1);
-    }
-  }
-}
-
 }  // namespace
 
 void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema, bool is_strict) {
@@ -334,10 +322,11 @@ void read_structured_outputs(const Service& service, Request& request, const Fie
 void name_ignored_keywords(const Request& request, HttpReply& reply, const std::string& callable_tools) {
   constexpr std::size_t most = 100;
   std::vector<std::string> places = ignored_keywords(request);
-  if (request.constraint_name == "tools") name_tools(callable_tools, places);
-  if (request.call) {
-    for (std::string& place : keywords_not_in_calls(callable_tools)) places.push_back(std::move(place));
+  if (request.constraint_name == "tools") {
+    const ToolSchemas tools = tool_schemas(callable_tools);
+    for (std::string& place : places) place = tools.named(place);
   }
+  if (request.call) places.insert(places.end(), request.call->ignored.begin(), request.call->ignored.end());
   if (places.empty()) return;
   if (places.size() > most) places.resize(most);
   reply.headers.emplace_back(ignored_keywords_header, Json(places).dump(-1, ' ', true));
