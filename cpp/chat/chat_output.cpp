@@ -187,8 +187,10 @@ CallForm form_with_tools(Derivation& derivation) {
 }
 
 // Where the grammar cannot have a mark for all arguments of a function, each argument has one.
-ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::string& tools, bool is_parallel) {
-  for (const MarkedPart part : {MarkedPart::arguments, MarkedPart::each_argument}) {
+ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::string& tools, CallShape shape,
+                                           bool is_parallel) {
+  const MarkedPart smaller = shape == CallShape::other ? MarkedPart::each_leaf : MarkedPart::each_argument;
+  for (const MarkedPart part : {MarkedPart::arguments, smaller}) {
     MarkedTools marked = with_marks(tools, part);
     const common_chat_params found = derivation.apply(marked.tools, is_parallel, true);
     if (found.grammar_lazy) return {};
@@ -270,7 +272,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
           reasoning_of(probed.thinking_start_tag, probed.thinking_end_tags.front(), derivation.answer_start());
     form->is_reasoning_open = parser->reasoning.is_open;
     if (has_form_of_calls && tool_use.is_required)
-      parser->grammar = grammar_of_calls(derivation, conversation.tools, tool_use.is_parallel);
+      parser->grammar = grammar_of_calls(derivation, conversation.tools, form->calls.shape, tool_use.is_parallel);
     if (form->calls.shape == CallShape::other) {
       const common_chat_params found = derivation.apply(with_types_only(conversation.tools), true, false);
       common_peg_arena arena;

@@ -62,6 +62,16 @@ void add_keywords(const Json& schema, const std::string& place, std::vector<std:
   }
 }
 
+// The names in "required" that are properties.
+Json required_of(const Json& schema) {
+  Json names = Json::array();
+  const Json required = schema.value("required", Json::array()), properties = schema.value("properties", Json::object());
+  for (const Json& name : required.is_array() && properties.is_object() ? required : Json::array()) {
+    if (name.is_string() && properties.contains(name.get<std::string>())) names.push_back(name);
+  }
+  return names;
+}
+
 Json types_of(const ArgumentTypes& types) {
   Json names = Json::array();
   const std::pair<bool, const char*> all[] = {{types.string, "string"},   {types.number, "number"},
@@ -74,18 +84,40 @@ Json types_of(const ArgumentTypes& types) {
   return {{"type", names.size() == 1 ? names[0] : names}};
 }
 
+// Objects and arrays that say what is in them keep that form. `leaf` makes what is in place of the rest of it, and `rest`
+// gets the other keywords of what is kept, each with the place.
+struct Parts {
+  std::function<Json(const Json& schema, const std::string& place)> leaf;
+  std::function<void(const Json& keywords, const std::string& place)> rest;
+};
+Json form_of(const Json& schema, const std::string& place, const Parts& parts, int depth = 0) {
+  constexpr int max_depth = 16;
+  const Json type = schema.is_object() ? schema.value("type", Json()) : Json();
+  Json rest = schema;
+  if (depth < max_depth && type == "object" && schema.value("properties", Json()).is_object()) {
+    for (const char* name : {"properties", "required"}) rest.erase(name);
+    if (rest.value("additionalProperties", Json()) == false) rest.erase("additionalProperties");
+    parts.rest(rest, place);
+    Json object = {{"type", "object"}, {"properties", Json::object()}, {"required", required_of(schema)}};
+    for (const auto& [name, property] : schema["properties"].items())
+      object["properties"][name] = form_of(property, place + "/properties" + escaped(name), parts, depth + 1);
+    return object;
+  }
+  const bool has_items = type == "array" && schema.value("items", Json()).is_object() && !schema.contains("prefixItems");
+  if (depth >= max_depth || !has_items) return parts.leaf(schema, place);
+  rest.erase("items");
+  parts.rest(rest, place);
+  return {{"type", "array"}, {"items", form_of(schema["items"], place + "/items", parts, depth + 1)}};
+}
+
 using Argument = std::function<Json(const std::string& name, const ArgumentTypes& types)>;
 
 // An object with these arguments, the required ones as in the schema.
 Json object_of(const Json& schema, const std::map<std::string, ArgumentTypes>& types, const Argument& argument) {
-  Json object = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+  Json object = {{"type", "object"}, {"properties", Json::object()}, {"required", required_of(schema)}};
   const Json properties = schema.value("properties", Json::object());
   if (!properties.is_object()) return object;
   for (const auto& [name, value] : properties.items()) object["properties"][name] = argument(name, types.at(name));
-  const Json required = schema.value("required", Json::array());
-  for (const Json& name : required.is_array() ? required : Json::array()) {
-    if (name.is_string() && properties.contains(name.get<std::string>())) object["required"].push_back(name);
-  }
   return object;
 }
 
@@ -106,7 +138,8 @@ std::string ToolSchemas::named(const std::string& text) const {
     const std::size_t digits = found + part.size(), end = std::min(text.find_first_not_of("0123456789", digits), text.size());
     const std::size_t tool = digits < end && end - digits < 9 ? std::stoul(text.substr(digits, end - digits)) : names.size();
     const bool is_known = tool < names.size();
-    out += text.substr(at, found - at) + (is_known ? names[tool] + ": " : text.substr(found, end - found));
+    const bool is_reference = is_known && found > at && text[found - 1] == '#';
+    out += text.substr(at, found - at - (is_reference ? 1 : 0)) + (is_known ? names[tool] + ": " : text.substr(found, end - found));
     if (is_known && (end == text.size() || text[end] != '/')) out += "the schema";
     at = end;
   }
@@ -145,17 +178,28 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
       function["parameters"] = mark(place);
       return;
     }
+    const auto ignore = [&](const Json& keywords, const std::string& pointer) {
+      add_keywords(keywords, pointer, marked.ignored);
+    };
+    const auto leaf = [&](const Json& inside, const std::string& pointer) {
+      const Json type = inside.is_object() ? inside.value("type", Json()) : Json();
+      if (type == "integer" || type == "number" || type == "boolean" || type == "null") return mark(pointer);
+      ignore(inside, pointer);
+      return type.is_string() ? Json({{"type", type}}) : Json::object();
+    };
     const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
       const std::string pointer = place + "/properties" + escaped(name);
+      const bool has_parts = allowed.object || allowed.array;
+      if (part == MarkedPart::each_leaf && has_parts) return form_of(schema["properties"][name], pointer, {leaf, ignore});
       if (!allowed.string) return mark(pointer);
-      add_keywords(schema["properties"][name], pointer, marked.ignored);
+      ignore(schema["properties"][name], pointer);
       return types_of(allowed);
     };
     function["parameters"] = object_of(schema, types.at(function["name"]), argument);
     Json others = schema;
     for (const char* name : {"properties", "required"}) others.erase(name);
     if (others.value("additionalProperties", Json()) == false) others.erase("additionalProperties");
-    add_keywords(others, place, marked.ignored);
+    ignore(others, place);
   });
   marked.tools = list.dump();
   return marked;
@@ -165,8 +209,17 @@ std::string with_types_only(const std::string& tools) {
   Json list = Json::parse(tools, nullptr, false);
   const auto types = argument_types(tools);
   each_function(list, [&](Json& function) {
-    const auto argument = [](const std::string&, const ArgumentTypes& allowed) { return types_of(allowed); };
-    function["parameters"] = object_of(parameters_of(function), types.at(function["name"]), argument);
+    const Json schema = parameters_of(function);
+    const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
+      const auto leaf = [](const Json& inside, const std::string&) {
+        const Json type = inside.is_object() ? inside.value("type", Json()) : Json();
+        return type.is_string() ? Json({{"type", type}}) : Json::object();
+      };
+      const bool has_parts = allowed.object || allowed.array;
+      const Parts parts{leaf, [](const Json&, const std::string&) {}};
+      return has_parts ? form_of(schema["properties"][name], "", parts) : types_of(allowed);
+    };
+    function["parameters"] = object_of(schema, types.at(function["name"]), argument);
   });
   return list.dump();
 }

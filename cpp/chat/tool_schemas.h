@@ -28,9 +28,9 @@ struct MarkedTools {
   std::vector<SchemaMark> marks;
   std::vector<std::string> ignored;  // pointers of keywords that no mark stands for
 };
-// What is marked: the arguments of a function as a whole, or each one that cannot be a string (which calls in tags write
-// without quotes).
-enum class MarkedPart { arguments, each_argument };
+// What is marked: the arguments of a function as a whole; each one that cannot be a string, which calls in tags write
+// without quotes; or such parts of arguments, where objects and arrays are written in tags, too.
+enum class MarkedPart { arguments, each_argument, each_leaf };
 MarkedTools with_marks(const std::string& tools, MarkedPart part);
 
 // The tools with the types of their arguments and no other keywords.

@@ -2,10 +2,9 @@
 
 #include <stdexcept>
 
-#include "base/argument.h"
 #include "chat/json_calls.h"
 #include "chat/tool_schemas.h"
-#include "constraints/schema_grammar.h"
+#include "engine/call_grammar.h"
 #include "engine/prompt.h"
 
 namespace specdec {
@@ -15,26 +14,6 @@ ChatTexts texts_of(const Model& model) {
   const Vocabulary vocabulary = model.vocabulary();
   return {model.path(), model.chat_template(), model.chat_template(true), vocabulary.name(vocabulary.bos()),
           vocabulary.name(vocabulary.eos())};
-}
-
-constexpr int max_whitespace_in_calls = 1;  // without a limit a model might write spaces for ever
-
-std::string replaced(const std::string& text, const std::string& old, const std::string& by) {
-  std::string out;
-  std::size_t at = 0;
-  for (std::size_t found; (found = text.find(old, at)) != std::string::npos; at = found + old.size())
-    out += text.substr(at, found - at) + by;
-  return out + text.substr(at);
-}
-
-// Errors about a schema name the tool and the place in its parameters.
-template <class Action>
-void with_names(const ToolSchemas& tools, Action action) {
-  try {
-    action();
-  } catch (const ArgumentError& error) {
-    throw ArgumentError("tools", tools.named(error.problem()));
-  }
 }
 
 }  // namespace
@@ -87,16 +66,11 @@ void Chat::require_call(const Conversation& conversation, const ChatOutputParser
     throw std::invalid_argument("tool_choice requires a call, which cannot continue a message");
   request.json_schema.reset();
   if (parser != nullptr && !parser->grammar().text.empty()) {
-    set_call(conversation.tools, parser->grammar(), request);
+    request.call = call_grammar(tool_schemas(conversation.tools), parser->grammar());
   } else if (parser != nullptr && parser->reads_json_calls()) {
     const ToolSchemas tools = tool_schemas(conversation.tools);
     request.json_schema = schema_of_json_call(tools);
-    with_names(tools, [&] {
-      SchemaStyle style;
-      style.is_strict = false;
-      style.source = GrammarSource::ours;
-      (void)schema_grammar(*request.json_schema, style);
-    });
+    check_schemas(tools, *request.json_schema);
     request.strict_schema = false;
     request.constraint_name = "tools";
   } else {
@@ -112,30 +86,8 @@ bool Chat::may_call_instead(const Conversation& conversation, ToolUse tool_use, 
   const auto caller = chat_template().output_parser(conversation, tool_use, texts_);
   if (!caller || caller->grammar().text.empty()) return false;
   if (caller->reasoning().is_open) return false;
-  set_call(conversation.tools, caller->grammar(), request);
+  request.call = call_grammar(tool_schemas(conversation.tools), caller->grammar());
   return true;
-}
-
-// The grammar of a call with rules of ours for its arguments.
-void Chat::set_call(const std::string& tools, const ChatOutputParser::Grammar& grammar, Request& request) {
-  const ToolSchemas schemas = tool_schemas(tools);
-  Request::Call call;
-  call.grammar = grammar.text;
-  call.prefix = grammar.prefix;
-  std::vector<std::string> pointers, ignored = grammar.ignored;
-  for (const SchemaMark& mark : grammar.marks) pointers.push_back(mark.pointer);
-  if (!pointers.empty()) {
-    SchemaStyle style{false, false, max_whitespace_in_calls, "arguments", GrammarSource::ours};
-    SchemaParts parts;
-    with_names(schemas, [&] { parts = schema_parts(schemas.document, pointers, style); });
-    for (std::size_t i = 0; i < pointers.size(); ++i)
-      call.grammar = replaced(call.grammar, '"' + grammar.marks[i].text + '"', parts.roots[i]);
-    call.rules = std::move(parts.rules);
-    call.names = {parts.roots.begin(), parts.roots.end()};
-    ignored.insert(ignored.end(), parts.ignored.begin(), parts.ignored.end());
-  }
-  for (const std::string& pointer : ignored) call.ignored.push_back(schemas.named(pointer));
-  request.call = std::move(call);
 }
 
 // Those of these names that are control tokens of the target.

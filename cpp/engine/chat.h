@@ -42,7 +42,6 @@ class Chat {
  private:
   const ChatTemplate& chat_template() const;
   static void require_call(const Conversation& conversation, const ChatOutputParser* parser, Request& request);
-  static void set_call(const std::string& tools, const ChatOutputParser::Grammar& grammar, Request& request);
   bool may_call_instead(const Conversation& conversation, ToolUse tool_use, Request& request) const;
   std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
 

@@ -162,7 +162,7 @@ def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
         r"(Use this draft|This draft makes no difference|Do without this draft|No clear gain or loss): "
         r"\d+\.\d\d times the speed without it(, but the rounds overlap)?"
     )
-    mode = r"^model +model.*\.gguf, 14\.\d MiB\ndraft .*\nmachine +\S.*, kernels \w+\nprogram +specdec \d"
+    mode = r"^model +\S+\.gguf, 14\.\d MiB\nmodel .*\ndraft .*\nmachine +\S.*, kernels \w+\nprogram +specdec \d"
     assert re.search(mode, text, re.MULTILINE)
     assert re.fullmatch(verdict, lines[0]) and re.fullmatch(r"Fastest: .+, \d+\.\d\d times F16", lines[1])
     assert all(

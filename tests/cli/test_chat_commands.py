@@ -16,6 +16,7 @@ from tests.models.tiny_models import Vocabulary, make
 CONTEXT = 256
 CHATML = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system prompts') }}{% endif %}"
+    "{% if 'forbidden' in m.content %}{{ raise_exception('not this word') }}{% endif %}"
     "<|{{ m.role }}|>{{ m.content }}{% endfor %}"
 )
 
@@ -129,9 +130,9 @@ def test_the_first_commands_of_a_chat(specdec: pathlib.Path, model: pathlib.Path
 def test_a_message_that_fails_does_not_end_a_chat(specdec: pathlib.Path, model: pathlib.Path) -> None:
     """Its turn is forgotten; a script learns of it by the exit status."""
     alone = run(specdec, ["hello"], "-m", model)
-    result = run(specdec, ["hello " * 500, "hello"], "-m", model)
+    result = run(specdec, ["forbidden", "hello"], "-m", model)
     assert alone.returncode == 0 and result.returncode == 1 and result.stdout == alone.stdout
-    assert "tokens, and the context" in result.stderr
+    assert "not this word" in result.stderr
 
 
 def test_after_a_stopped_answer(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:

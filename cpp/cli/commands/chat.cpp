@@ -280,11 +280,9 @@ class Chat {
       if (!is_typed_) throw;  // input from a script: end with the error
       clear_interrupt();
     } catch (const ContextFull& error) {
-      has_failed_ = true;
       tell(std::string(error.what()) + remedy());
       return false;
     } catch (const std::invalid_argument& error) {  // in a value from /set, perhaps a grammar
-      has_failed_ = true;
       tell(printable(error.what()) + "; /set changes it");
       return false;
     } catch (const Error&) {

@@ -1,0 +1,18 @@
+// The grammar of a tool call: how a template writes it (chat/chat_output.h), with rules of ours for the arguments.
+#pragma once
+
+#include <string>
+
+#include "chat/chat_output.h"
+#include "chat/tool_schemas.h"
+#include "engine/request.h"
+
+namespace specdec {
+
+// Throws ArgumentError "tools ..." that names the function and the place in its parameters.
+Request::Call call_grammar(const ToolSchemas& tools, const ChatOutputParser::Grammar& grammar);
+
+// Throws the same for a schema of calls in JSON (chat/json_calls.h) that cannot be used.
+void check_schemas(const ToolSchemas& tools, const std::string& schema_of_calls);
+
+}  // namespace specdec
