@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 ROOT = pathlib.Path(__file__).parents[2]
 BENCH = ROOT / "bench"
 README = (BENCH / "README.md").read_text(encoding="utf-8")
