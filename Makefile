@@ -1,5 +1,6 @@
 # make: set up, build the program and the Python extension.   make demo: the program alone, then plain beside speculative decoding.
-# make test: the tests' programs, too; run every test.
+# make check: the tests' programs, too; lint what differs from BASE (main), run the quick tests: a minute after the build.
+# make test: run every test.
 # The checks of .ci/run, each by itself: make lint, tidy (FILES=cpp/engine/scheduler.cpp: only that), asan, tsan, fuzz-parsers, wheel-check.
 # make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
@@ -15,7 +16,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo vulkan vulkan_layers test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers mutants soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
+.PHONY: all build program demo vulkan vulkan_layers check test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers mutants soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -68,6 +69,17 @@ $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
 # Most tests wait for a program of one or two threads. xdist's own order would run the files with the fewest tests last, and those are the
 # longest ones.
 PYTEST_JOBS ?= 2
+# The files that differ from the branch BASE, committed or not.
+BASE ?= main
+CHANGED = { git diff --name-only --diff-filter=d $$(git merge-base HEAD $(BASE) 2>/dev/null || echo HEAD); git ls-files --others --exclude-standard; }
+# Neither the tests with ctest's label slow nor those that load a model or start a server: they lack pytest's mark quick.
+check: $(BUILD)/build.ninja $(VENV)/.test
+	@cmake --build $(BUILD) --target all test_programs
+	$(CHANGED) | grep '\.pyi\?$$' | sort -u | xargs -r sh -c 'ruff check --force-exclude "$$@" && ruff format --check --force-exclude "$$@" && mypy' ruff
+	$(CHANGED) | grep '\.\(cpp\|h\)$$' | sort -u | xargs -r clang-format --dry-run -Werror
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS) -LE slow
+	$(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m quick $$(grep -rl 'pytest.mark.quick' --include='test_*.py' tests)
+
 test: $(BUILD)/build.ninja $(VENV)/.test $(VENV)/.ray
 	@cmake --build $(BUILD) --target all test_programs
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)

@@ -9,6 +9,8 @@ import sysconfig
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 SCRIPT = pathlib.Path(__file__).parents[1] / "cmake" / "BuildOnce.cmake"
 PATH = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
 PROJECT = """\

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 SCRIPT = pathlib.Path(__file__).parents[1] / ".ci" / "changed_sources.py"
 FILES = {
     "cpp/base/number.h": "int one();\n",

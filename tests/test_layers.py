@@ -3,6 +3,10 @@
 import pathlib
 import re
 
+import pytest
+
+pytestmark = pytest.mark.quick
+
 CPP = pathlib.Path(__file__).parents[1] / "cpp"
 # In the order of the layers; what a folder may include besides itself.
 MAY_USE = {

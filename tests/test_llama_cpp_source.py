@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 FOLDER = pathlib.Path(__file__).parents[1] / "third_party" / "llama.cpp"
 sys.path.insert(0, str(FOLDER))
 

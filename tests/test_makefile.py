@@ -10,6 +10,8 @@ import sysconfig
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 ROOT = pathlib.Path(__file__).parents[1]
 MADE = (".cache", ".venv", "build", "dist")
 PHONY = re.compile(r"^\.PHONY: (.*)$", re.MULTILINE)
@@ -35,7 +37,13 @@ def test_make_has_the_rules_of(target: str, tmp_path: pathlib.Path) -> None:
     planned(target, tmp_path)
 
 
-BUILDS = [("demo", [" --target specdec"]), ("build", [""]), ("test", [" --target all test_programs"]), ("lint", [])]
+BUILDS = [
+    ("demo", [" --target specdec"]),
+    ("build", [""]),
+    ("check", [" --target all test_programs"]),
+    ("test", [" --target all test_programs"]),
+    ("lint", []),
+]
 
 
 @pytest.mark.parametrize(("target", "built"), BUILDS)

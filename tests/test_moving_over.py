@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 TEXT = (pathlib.Path(__file__).parents[1] / "docs" / "moving.md").read_text(encoding="utf-8")
 COMMANDS = {"llama-cli": ["chat", "generate"], "llama-server": ["serve"], "Ollama": ["chat", "generate", "serve"]}
 FLAG = re.compile(r"(?<![\w-])--?[a-z][\w-]*")

@@ -41,7 +41,7 @@ def result(output: bytes, *path: str) -> dict[str, float]:
     values: Any = json.loads(output.splitlines()[-1])
     for name in path:
         values = values[name]
-    return {name: float(value) for name, value in values.items()}
+    return {name: float(value) for name, value in values.items() if isinstance(value, (int, float))}
 
 
 def python(pair: list[str], options: dict[str, float], prefix: list[str]) -> dict[str, float]:

@@ -8,7 +8,7 @@
 namespace specdec {
 
 // Number of physical cores among these logical processors (Linux numbers). On a hybrid processor only performance cores
-// count, if there are any among them: otherwise all cores would wait for the slowest (bench/machines/uneven_cores.py).
+// count, if there are any among them: otherwise all cores would wait for the slowest (bench/CLOSED.md).
 // 0 if the system does not tell. `root`: the folder with sys/ and proc/, which tests change.
 int physical_cores(const std::vector<int>& processors, const std::filesystem::path& root = "/");
 

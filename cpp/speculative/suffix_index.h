@@ -20,7 +20,7 @@ namespace specdec {
 // it.
 //
 // Time: push() visits at most max_depth nodes, truncate() about twice as many per token dropped. Memory: 90 to 330
-// bytes per token of source code and English (bench/copies/suffix.cpp), at most 1500, for a text of two equal halves.
+// bytes per token of source code and English (bench/CLOSED.md), at most 1500, for a text of two equal halves.
 class SuffixIndex final : public TextIndex {
  public:
   SuffixIndex();

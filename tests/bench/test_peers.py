@@ -9,6 +9,8 @@ import pytest
 from bench.common import engines
 from bench.peers import peers, peers_report
 
+pytestmark = pytest.mark.quick
+
 SPECULATIVE = """
 decoded   49 tokens in    0.350 seconds, speed:  140.000 t/s
 n_draft   = 4

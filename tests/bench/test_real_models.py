@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from bench.common.real_models import data_files
+
+pytestmark = pytest.mark.quick
 
 
 def test_pieces_of_both_kinds_are_found() -> None:

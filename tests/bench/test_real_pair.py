@@ -8,6 +8,8 @@ import pathlib
 import pytest
 from bench.real_pair import real_pair
 
+pytestmark = pytest.mark.quick
+
 # Row, prompt, tokens per second of each round.
 MEASURED = [
     ("llama.cpp, plain", "merge", [19.0, 20.0, 90.0]),

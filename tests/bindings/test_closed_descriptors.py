@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 SCRIPT = """
 import pathlib, sys
 before = open("before.txt", "w")  # has the number of a standard stream

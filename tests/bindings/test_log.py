@@ -17,6 +17,8 @@ from tests.models.tiny_models import make
 
 import specdec_native as sd
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_log_of_a_load(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="specdec_native"):

@@ -19,6 +19,8 @@ from specdec_native import _core
 from specdec_native._options import CHAT_OPTIONS, ChatOptions, Drafting, GeneratorOptions, StreamOptions, Verification
 from specdec_native.ray import OPTION_COLUMNS
 
+pytestmark = pytest.mark.quick
+
 CHOICES = {"verification": ("Verification", get_args(Verification)), "drafting": ("Drafting", get_args(Drafting))}
 TYPES = {  # besides None, which is the default of every option
     "flag": "bool",

@@ -15,6 +15,8 @@ import pytest
 
 from specdec_native import _core
 
+pytestmark = pytest.mark.quick
+
 MESSAGES = [{"role": "user", "content": "Hi"}]
 TOOLS = [
     {

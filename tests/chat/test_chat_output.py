@@ -11,6 +11,8 @@ import pytest
 
 from specdec_native import _core
 
+pytestmark = pytest.mark.quick
+
 MESSAGES = [{"role": "user", "content": "How is the weather in Paris?"}]
 TOOLS = [
     {
@@ -156,5 +158,5 @@ def test_any_template_of_the_collection(templates: dict[str, str]) -> None:
     "source", ["{{", "{% for i in range(10**9) %}{% endfor %}", "", "{{ raise_exception('no') }}", "x" * 2_000_000]
 )
 def test_odd_templates_have_no_marks(source: str) -> None:
-    text = '<think>\nWell.</think> <function=weather></function>'
+    text = "<think>\nWell.</think> <function=weather></function>"
     assert parse(source, text) == [(text, "", [])]

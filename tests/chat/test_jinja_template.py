@@ -19,6 +19,8 @@ import conversations
 import expressions
 import reference_templates
 
+pytestmark = pytest.mark.quick
+
 BOS, EOS = "<BOS>", "<EOS>"
 # Templates that jinja2 rejects or writes otherwise in some conversation: name -> reason.
 KNOWN_DIFFERENCES = {

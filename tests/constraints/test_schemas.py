@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.fuzz.schemas import Driver, check
 
+pytestmark = pytest.mark.quick
+
 SAMPLE = range(1, 1201)
 
 

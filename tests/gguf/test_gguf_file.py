@@ -16,6 +16,8 @@ from gguf_bytes import ARRAY, F32, I32, STRING, U8, U16, U32, Gguf, array, entry
 
 import specdec_native as sd
 
+pytestmark = pytest.mark.quick
+
 HUGE = 2**64 - 1
 Q4_0, Q4_2, Q4_K, Q4_0_4_4, MXFP6_E2M3, MXFP6_E3M2 = 2, 4, 12, 31, 96, 97
 LAYOUT = entry("mxfp6.layout", U32, u32(1))

@@ -6,6 +6,8 @@ import pytest
 
 from specdec_native import ModelError, _core
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     "name", ["hf:a/b", "hf:a/b:Q4_K_M", "hf:a-1/b.c_d:UD-Q4_K_XL", "hf:a/b/c.gguf", "hf:a/b/c/d.gguf", "a/b"]

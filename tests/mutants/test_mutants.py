@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from tests.mutants.run import Copy, Mutant, explanations, in_random_order
 
+pytestmark = pytest.mark.quick
+
 MUTANTS = [Mutant("cpp/a.cpp", line, f"old {line}\n", f"new {line}, {i}\n") for line in range(1, 21) for i in range(3)]
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from specdec_native import sampling
 
+pytestmark = pytest.mark.quick
+
 MASK = 0xFFFFFFFF
 
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from specdec_native import sampling
 
+pytestmark = pytest.mark.quick
+
 
 def adjusted(logits, *, repeat_penalty, frequency_penalty, presence_penalty, penalty_last_n, logit_bias, history):
     """Logit bias, then penalties."""

@@ -8,6 +8,8 @@ from tests.sampling.random_cycles import cycles, draw
 
 from specdec_native import sampling
 
+pytestmark = pytest.mark.quick
+
 
 def reference(drafted, draft, target, uniforms):
     """Sun et al., arXiv:2403.10444, algorithm 2. Returns the verdict and the distance of the nearest decision to a

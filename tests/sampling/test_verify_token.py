@@ -9,6 +9,8 @@ from tests.sampling.random_cycles import cycles, draw, probability_rows
 
 from specdec_native import sampling
 
+pytestmark = pytest.mark.quick
+
 
 def reference(drafted, draft, target, uniforms):
     for i, token in enumerate(drafted):

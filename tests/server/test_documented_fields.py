@@ -14,6 +14,8 @@ from tests.server.test_fields import COMMON, INPUTS, reply_of, text_of
 
 from specdec_native import _core
 
+pytestmark = pytest.mark.quick
+
 ROOT = pathlib.Path(__file__).parents[2]
 SERVER = ROOT / "cpp" / "server"
 DOCS = re.sub(r"^```.*?^```$", "", (ROOT / "docs" / "server.md").read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -9,6 +9,8 @@ from hypothesis.extra import numpy as hnp
 
 from specdec_native import mxfp6
 
+pytestmark = pytest.mark.quick
+
 ELEMENT = ml_dtypes.float6_e2m3fn
 EMAX = 2
 LARGEST = 7.5

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from specdec_native import mxfp6
 
+pytestmark = pytest.mark.quick
+
 UNIT = 1 / 8  # weights are multiplied as integers of this unit
 every_isa = pytest.mark.parametrize("isa", mxfp6.isas())
 
