@@ -142,9 +142,10 @@ ASAN_TESTS := argument parallel file cgroup cores fingerprint mxfp6_codec distri
   shared_mapping bounded_folder decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times slot_ledger scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_scaled_rows graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.test
 	cmake --preset asan --log-level=WARNING
-	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS))
+	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS) schema_driver)
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) \
 	  -R '^($(subst $(space),|,$(ASAN_TESTS)))$$'
+	$(VENV)/bin/python -m tests.fuzz.schemas --driver build/asan/tests/constraints/test_schema_driver --count 1500 --seed 300001
 
 # The tests that start threads: in the others there is no race to find. ggml, whose threads run the models, is built for it, too.
 TSAN_TESTS := parallel executor generator_threads

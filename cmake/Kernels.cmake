@@ -40,7 +40,8 @@ function(specdec_wants_kernel result)  # FLAGS...
 endfunction()
 
 # Adds SOURCE to TARGET, compiled for the instruction sets that FLAGS name (gcc's -m options without the -m), if its kernels are wanted.
-# The target's own list of kernels (kernels.cpp) then sees SPECDEC_HAS_NAME, where the file's name ends with _NAME in small letters.
+# The target's own list of kernels (kernels.cpp, and no other file: compiler caches share the rest) then sees SPECDEC_HAS_NAME, where the
+# file's name ends with _NAME in small letters.
 function(specdec_kernel target source)  # FLAGS...
   specdec_wants_kernel(is_wanted ${ARGN})
   if(NOT is_wanted)
@@ -60,6 +61,6 @@ function(specdec_kernel target source)  # FLAGS...
   target_sources(${target} PRIVATE ${source})
   string(REGEX REPLACE "^.*_(avx[a-z0-9_]*|neon[a-z0-9_]*)\\.cpp$" "\\1" isa "_${source}")
   string(TOUPPER "${isa}" isa)
-  target_compile_definitions(${target} PRIVATE SPECDEC_HAS_${isa})
+  set_property(SOURCE kernels.cpp APPEND PROPERTY COMPILE_DEFINITIONS SPECDEC_HAS_${isa})
   set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()

@@ -228,10 +228,9 @@ void read_form(AnswerForm& form, const common_chat_params& params, const CallFor
   for (const std::string& end : params.thinking_end_tags) {
     const std::string mark = trimmed(end);
     const auto is_mark = [&](const std::string& start) { return start == mark; };
-    const std::vector<std::string>& starts =
-        calls.shape == CallShape::other ? calls.starts : calls.openings;
-    const bool is_call = std::any_of(starts.begin(), starts.end(), is_mark) ||
-                         (!calls.head.empty() && is_mark(calls.head.front().text));
+    const std::vector<std::string>& starts = calls.shape == CallShape::other ? calls.starts : calls.openings;
+    const bool is_call =
+        std::any_of(starts.begin(), starts.end(), is_mark) || (!calls.head.empty() && is_mark(calls.head.front().text));
     const bool is_known =
         std::find(form.reasoning_ends.begin(), form.reasoning_ends.end(), mark) != form.reasoning_ends.end();
     if (!mark.empty() && !is_call && !is_known) form.reasoning_ends.push_back(mark);

@@ -48,11 +48,11 @@ Json parameters_of(const Json& function) {
 }
 
 bool restricts(const std::string& keyword, const Json& value) {
-  static const std::set<std::string> annotations = {
-      "title",    "description", "default",    "examples",  "example",         "deprecated",      "readOnly",
-      "writeOnly", "$comment",   "$schema",    "$id",       "$defs",           "definitions",     "type",
-      "nullable"};
-  return annotations.count(keyword) == 0 && keyword.compare(0, 2, "x-") != 0 && value != true && value != Json::object();
+  static const std::set<std::string> annotations = {"title",      "description", "default",     "examples", "example",
+                                                    "deprecated", "readOnly",    "writeOnly",   "$comment", "$schema",
+                                                    "$id",        "$defs",       "definitions", "type",     "nullable"};
+  return annotations.count(keyword) == 0 && keyword.compare(0, 2, "x-") != 0 && value != true &&
+         value != Json::object();
 }
 
 void add_keywords(const Json& schema, const std::string& place, std::vector<std::string>& pointers) {
@@ -65,7 +65,8 @@ void add_keywords(const Json& schema, const std::string& place, std::vector<std:
 // The names in "required" that are properties.
 Json required_of(const Json& schema) {
   Json names = Json::array();
-  const Json required = schema.value("required", Json::array()), properties = schema.value("properties", Json::object());
+  const Json required = schema.value("required", Json::array()),
+             properties = schema.value("properties", Json::object());
   for (const Json& name : required.is_array() && properties.is_object() ? required : Json::array()) {
     if (name.is_string() && properties.contains(name.get<std::string>())) names.push_back(name);
   }
@@ -84,8 +85,8 @@ Json types_of(const ArgumentTypes& types) {
   return {{"type", names.size() == 1 ? names[0] : names}};
 }
 
-// Objects and arrays that say what is in them keep that form. `leaf` makes what is in place of the rest of it, and `rest`
-// gets the other keywords of what is kept, each with the place.
+// Objects and arrays that say what is in them keep that form. `leaf` makes what is in place of the rest of it, and
+// `rest` gets the other keywords of what is kept, each with the place.
 struct Parts {
   std::function<Json(const Json& schema, const std::string& place)> leaf;
   std::function<void(const Json& keywords, const std::string& place)> rest;
@@ -103,7 +104,8 @@ Json form_of(const Json& schema, const std::string& place, const Parts& parts, i
       object["properties"][name] = form_of(property, place + "/properties" + escaped(name), parts, depth + 1);
     return object;
   }
-  const bool has_items = type == "array" && schema.value("items", Json()).is_object() && !schema.contains("prefixItems");
+  const bool has_items =
+      type == "array" && schema.value("items", Json()).is_object() && !schema.contains("prefixItems");
   if (depth >= max_depth || !has_items) return parts.leaf(schema, place);
   rest.erase("items");
   parts.rest(rest, place);
@@ -135,11 +137,14 @@ std::string ToolSchemas::named(const std::string& text) const {
   const std::string part = first_part;
   std::size_t at = 0;
   for (std::size_t found; (found = text.find(part, at)) != std::string::npos;) {
-    const std::size_t digits = found + part.size(), end = std::min(text.find_first_not_of("0123456789", digits), text.size());
-    const std::size_t tool = digits < end && end - digits < 9 ? std::stoul(text.substr(digits, end - digits)) : names.size();
+    const std::size_t digits = found + part.size(),
+                      end = std::min(text.find_first_not_of("0123456789", digits), text.size());
+    const std::size_t tool =
+        digits < end && end - digits < 9 ? std::stoul(text.substr(digits, end - digits)) : names.size();
     const bool is_known = tool < names.size();
     const bool is_reference = is_known && found > at && text[found - 1] == '#';
-    out += text.substr(at, found - at - (is_reference ? 1 : 0)) + (is_known ? names[tool] + ": " : text.substr(found, end - found));
+    out += text.substr(at, found - at - (is_reference ? 1 : 0)) +
+           (is_known ? names[tool] + ": " : text.substr(found, end - found));
     if (is_known && (end == text.size() || text[end] != '/')) out += "the schema";
     at = end;
   }
@@ -190,7 +195,8 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
     const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
       const std::string pointer = place + "/properties" + escaped(name);
       const bool has_parts = allowed.object || allowed.array;
-      if (part == MarkedPart::each_leaf && has_parts) return form_of(schema["properties"][name], pointer, {leaf, ignore});
+      if (part == MarkedPart::each_leaf && has_parts)
+        return form_of(schema["properties"][name], pointer, {leaf, ignore});
       if (!allowed.string) return mark(pointer);
       ignore(schema["properties"][name], pointer);
       return types_of(allowed);

@@ -1,5 +1,6 @@
-// The schemas of tools' arguments. llama.cpp derives from a template and a list of tools how calls are written; it never
-// sees a client's schemas: it gets marks in their place, and the engine writes the rules for what the marks stand for.
+// The schemas of tools' arguments. llama.cpp derives from a template and a list of tools how calls are written; it
+// never sees a client's schemas: it gets marks in their place, and the engine writes the rules for what the marks stand
+// for.
 #pragma once
 
 #include <string>

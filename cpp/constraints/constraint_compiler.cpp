@@ -111,8 +111,7 @@ xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
   if (!call.prefix.empty())
     after_prefix.push_back(parsed_grammar("root ::= " + gbnf_literal(call.prefix), GrammarSource::ours));
   after_prefix.push_back(text);
-  return xgrammar::Grammar::Union(
-      {parsed_call(call), xgrammar::Grammar::Concat(after_prefix)});
+  return xgrammar::Grammar::Union({parsed_call(call), xgrammar::Grammar::Concat(after_prefix)});
 }
 
 }  // namespace
@@ -164,8 +163,7 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::str
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema, bool is_strict,
-                                                                      const Call& or_call,
-                                                                      GrammarSource source) const {
+                                                                      const Call& or_call, GrammarSource source) const {
   SchemaStyle style;
   style.is_strict = is_strict;
   style.source = source;

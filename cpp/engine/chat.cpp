@@ -1,7 +1,9 @@
 #include "engine/chat.h"
 
+#include <exception>
 #include <stdexcept>
 
+#include "chat/call_form.h"
 #include "chat/json_calls.h"
 #include "chat/tool_schemas.h"
 #include "engine/call_grammar.h"
@@ -33,6 +35,17 @@ MarkedText Chat::prompt(const Conversation& conversation) const { return chat_te
 
 std::vector<Token> Chat::tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
   return tokenize_prompt(vocabulary_, prompt(conversation), n_ctx_, cancelled);
+}
+
+bool Chat::writes_calls() const {
+  const Conversation conversation{R"([{"role": "user", "content": "Hello?"}])", probe_tool()};
+  const ToolUse use{true, true, JsonCalls::never};
+  try {
+    const auto parser = chat_template().output_parser(conversation, use, texts_);
+    return parser && !parser->grammar().text.empty();
+  } catch (const std::exception&) {  // it refuses even this
+    return false;
+  }
 }
 
 std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation& conversation, ToolUse tool_use,

@@ -30,6 +30,9 @@ class Chat {
   MarkedText prompt(const Conversation& conversation) const;
   std::vector<Token> tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
 
+  // Whether the template says how tool calls are written.
+  bool writes_calls() const;
+
   // Prepares a request for the answer to a conversation; the conversation's tools may be called. Control tokens that
   // mark tool calls and reasoning appear in the text by name. A required call becomes the request's constraint and
   // replaces a schema; a call that is not required becomes the alternative to the schema. Returns the parser of the

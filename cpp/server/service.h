@@ -20,8 +20,8 @@ namespace specdec::server {
 struct ServiceOptions {
   Request defaults;           // values of missing fields; its max_tokens is also the most that a request may ask for,
   bool limits_tokens = true;  // unless this is false
-  std::string model_path;  // for /props
-  std::string model_name;  // the clients' name of the model
+  std::string model_path;     // for /props
+  std::string model_name;     // the clients' name of the model
   std::string template_variables = "{}";        // JSON: defaults of "chat_template_kwargs"
   std::string build;                            // version and sources, for system_fingerprint
   bool has_strict_fields = false;               // unknown fields of requests are errors

@@ -51,6 +51,12 @@ SCRIPTS: dict[str, Script] = {
         11,
     ),
     "bench.cycle.python_overhead": ("--build {build} --tokens 8 --rounds 1", [], ["0.0", "0.8"], 6),
+    "bench.serve.keystrokes": (
+        "--build {build} --target {target} --draft {draft} --tokens 150 --keys 3 --per-second 20 --rounds 1",
+        [],
+        ["1"],
+        7,
+    ),
     "bench.draft_length.draft_length": (
         "--build {build} --pairs bundled --texts novel:0.8 --tokens 4 --rounds 1 --k 0 1 "
         "--results {folder}/lines --models {folder}",

@@ -42,13 +42,19 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
 def tool(schema: Any) -> Any:
     parameters = {"type": "object", "properties": {"n": schema}, "required": ["n"], "$defs": {"a": {"type": "integer"}}}
     if schema == TREE:
-        parameters["properties"] = {"n": {**TREE, "properties": {**TREE["properties"], "left": {"$ref": "#/properties/n"}}}}
+        parameters["properties"] = {
+            "n": {**TREE, "properties": {**TREE["properties"], "left": {"$ref": "#/properties/n"}}}
+        }
     return {"type": "function", "function": {"name": "set_it", "description": "Sets it.", "parameters": parameters}}
 
 
 def calling(value: Any) -> Any:
     function = {"name": "set_it", "arguments": {"n": value}}
-    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "call00000", "function": function}]}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "id": "call00000", "function": function}],
+    }
 
 
 @pytest.fixture(scope="module")

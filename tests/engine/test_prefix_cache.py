@@ -175,7 +175,7 @@ def test_errors(tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
         with pytest.raises(sd.Error, match="there is no cached prompt to save"):
             gen.save_prefix(tmp_path / "cache")
         gen.generate("in the", max_tokens=2)
-        with pytest.raises(sd.Error, match="there is no folder .*no; create it"):
+        with pytest.raises(sd.Error, match=r"there is no folder .*no; create it"):
             gen.save_prefix(tmp_path / "no" / "cache")
         with pytest.raises(sd.Error, match="is not a regular file"):
             gen.save_prefix(tmp_path)

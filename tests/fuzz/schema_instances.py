@@ -289,7 +289,8 @@ class TooMany(Exception):
 class Writable:
     """Which instances a constraint promises to let through, if they are valid: in a schema that lists properties but
     does not state additionalProperties there are no others; likewise for items; a schema without a type means the kinds
-    of values that its keywords speak of; numbers have at most 16 digits, beside an exclusive bound 15 in all, and no exponent."""
+    of values that its keywords speak of; numbers have at most 16 digits, beside an exclusive bound 15 in all, and no
+    exponent."""
 
     def __init__(self, document: Json) -> None:
         self.document, self.judge = document, Judge(document)

@@ -19,7 +19,25 @@ from tests.models.chain_model import (
     chain,
     write_chain,
 )
+from tests.models.tiny_models import Vocabulary, make
 from tests.server.running import Server, serving
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_note_says_when_a_template_has_no_calls(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, is_plain: bool
+) -> None:
+    path = tmp_path / "model.gguf"
+    if is_plain:
+        template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+        make("llama", seed=1, vocabulary=Vocabulary(chat_template=template)).write(path)
+    else:
+        write_chain(path, chain(PIECES))
+    with serving(specdec, "-m", path) as server:
+        server.process.terminate()
+        assert server.process.stderr is not None
+        notes = server.process.stderr.read()
+    assert ("does not say how tool calls are written" in notes) == is_plain, notes
 
 
 def chat(server: Server, **body: Any) -> Any:

@@ -273,6 +273,8 @@ std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, cons
   if (!generator.makes_text()) report("note: this is an embedding model, which generates no text");
   else if (!generator.chat().has_template())
     report("note: the model has no chat template; messages are joined as plain text (--chat-template)");
+  else if (!generator.chat().writes_calls())
+    report("note: the chat template does not say how tool calls are written; only calls in JSON are read");
   generator.keep_prefixes(kept_prefixes(options),
                           [report](const std::string& problem) { report("specdec serve: " + printable(problem)); });
   service.model_path = model.target;
