@@ -140,7 +140,10 @@ def main() -> None:
         first, later, cached, found = typed()
         ratios.append(first / seconds)
         same = "yes" if found == expected else "NO"
-        print(f"| {i + 1} | {seconds:.2f} | {first:.2f} | {ratios[-1]:.2f} | {cached} | {later:.2f} | {same} |", flush=True)
+        print(
+            f"| {i + 1} | {seconds:.2f} | {first:.2f} | {ratios[-1]:.2f} | {cached} | {later:.2f} | {same} |",
+            flush=True,
+        )
     print(f"\nmedian ratio {statistics.median(ratios):.2f}")
 
 

@@ -152,3 +152,13 @@ def test_what_cannot_be_kept(server: Server, body: dict[str, Any], words: str) -
         reply = server.post(path, {**whole, **body, "max_tokens": 4})
         assert reply.status == 400, reply.text
         assert words in reply.error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_dead_end_is_the_requests_fault(server: Server, stream: bool) -> None:
+    """The grammar and the allowed tokens exclude each other, which shows only once the mask is made."""
+    body = {"prompt": "x", "grammar": 'root ::= "a"', "allowed_token_ids": [300], "max_tokens": 4, "stream": stream}
+    reply = server.post("/v1/completions", body)
+    error = reply.events[0]["error"] if stream else reply.error
+    assert reply.status == (200 if stream else 400)
+    assert error["code"] == 400 and error["param"] == "grammar" and "leave no token" in error["message"]
