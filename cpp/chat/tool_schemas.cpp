@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -123,9 +122,10 @@ Json object_of(const Json& schema, const std::map<std::string, ArgumentTypes>& t
   return object;
 }
 
-// Digits that the text does not have.
+// Ten digits that the text does not have. They depend on it, so that no text can be written to have many candidates.
 std::string unused_number(const std::string& text) {
-  std::int64_t number = 734;
+  constexpr std::size_t least = 1'000'000'000;
+  std::size_t number = least + std::hash<std::string>()(text) % least;
   while (text.find(std::to_string(number)) != std::string::npos) ++number;
   return std::to_string(number);
 }
