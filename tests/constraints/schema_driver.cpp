@@ -1,13 +1,13 @@
 // Answers requests of tests/fuzz/schemas.py about JSON schemas, a line of JSON each:
 //   {"schema": TEXT, "strict": true, "wishes": [TEXT, ...], "walks": 3, "seed": 1}
 // -> {"error": TEXT}  the schema was rejected as an invalid argument. "crash": another exception.
-//    {"ignored": [POINTER, ...], "seconds": of the compilation,
+//    {"ignored": [POINTER, ...], "seconds": of the processor, to compile it,
 //     "walks": [TEXT or null, ...]   outputs that the masks led to, at random; null: it did not end
 //     "wishes": [null or INDEX, ...] null: the text may be written; else its first byte that is masked
 //     "faults": [TEXT, ...]}         of masks: a dead end, a wrong token
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -190,11 +190,12 @@ class Session {
 json answer(const ConstraintCompiler& compiler, const json& request) {
   const std::string schema = request.at("schema");
   const bool is_strict = request.at("strict");
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
+  const auto seconds = [&] { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; };
   json reply;
   try {
     const std::unique_ptr<sampling::Constraint> constraint = compiler.json_schema(schema, is_strict);
-    reply["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    reply["seconds"] = seconds();
     SchemaStyle style;
     style.is_strict = is_strict;
     reply["ignored"] = schema_grammar(schema, style).ignored;
@@ -209,7 +210,7 @@ json answer(const ConstraintCompiler& compiler, const json& request) {
     reply["faults"] = std::move(session.faults);
   } catch (const ArgumentError& error) {
     reply = {{"error", error.what()}, {"seconds", 0.0}};
-    reply["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    reply["seconds"] = seconds();
   } catch (const std::exception& error) {
     reply = {{"crash", error.what()}};
   }
