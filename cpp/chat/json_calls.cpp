@@ -312,7 +312,7 @@ JsonCallsAt json_calls_at(const std::string& text, std::size_t at, const Functio
 std::string schema_of_json_call(const ToolSchemas& tools) {
   Json calls = Json::array(), document = Json::parse(tools.document);
   for (std::size_t i = 0; i < tools.names.size(); ++i) {
-    const Json arguments = {{"$ref", "#/$defs/arguments" + std::to_string(i)}};
+    const Json arguments = {{"$ref", "#" + ToolSchemas::pointer(i)}};
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", tools.names[i]}}}, {"arguments", arguments}}},
                      {"required", {"name", "arguments"}},

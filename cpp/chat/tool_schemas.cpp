@@ -17,7 +17,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* first_part = "/$defs/arguments";
 
-std::string pointer_to(std::size_t tool) { return first_part + std::to_string(tool); }
 std::string escaped(const std::string& name) { return (Json::json_pointer() / name).to_string(); }
 
 // References within the schema lead to where it is now.
@@ -72,6 +71,19 @@ Json required_of(const Json& schema) {
   return names;
 }
 
+// The keywords of an object besides those that object_of() and form_of() keep.
+Json without_form(Json schema) {
+  for (const char* name : {"properties", "required"}) schema.erase(name);
+  if (schema.value("additionalProperties", Json()) == false) schema.erase("additionalProperties");
+  return schema;
+}
+
+// The schema's own type, if it names one.
+Json type_only(const Json& schema) {
+  const Json type = schema.is_object() ? schema.value("type", Json()) : Json();
+  return type.is_string() ? Json({{"type", type}}) : Json::object();
+}
+
 Json types_of(const ArgumentTypes& types) {
   Json names = Json::array();
   const std::pair<bool, const char*> all[] = {{types.string, "string"},   {types.number, "number"},
@@ -93,11 +105,8 @@ struct Parts {
 Json form_of(const Json& schema, const std::string& place, const Parts& parts, int depth = 0) {
   constexpr int max_depth = 16;
   const Json type = schema.is_object() ? schema.value("type", Json()) : Json();
-  Json rest = schema;
   if (depth < max_depth && type == "object" && schema.value("properties", Json()).is_object()) {
-    for (const char* name : {"properties", "required"}) rest.erase(name);
-    if (rest.value("additionalProperties", Json()) == false) rest.erase("additionalProperties");
-    parts.rest(rest, place);
+    parts.rest(without_form(schema), place);
     Json object = {{"type", "object"}, {"properties", Json::object()}, {"required", required_of(schema)}};
     for (const auto& [name, property] : schema["properties"].items())
       object["properties"][name] = form_of(property, place + "/properties" + escaped(name), parts, depth + 1);
@@ -106,6 +115,7 @@ Json form_of(const Json& schema, const std::string& place, const Parts& parts, i
   const bool has_items =
       type == "array" && schema.value("items", Json()).is_object() && !schema.contains("prefixItems");
   if (depth >= max_depth || !has_items) return parts.leaf(schema, place);
+  Json rest = schema;
   rest.erase("items");
   parts.rest(rest, place);
   return {{"type", "array"}, {"items", form_of(schema["items"], place + "/items", parts, depth + 1)}};
@@ -132,6 +142,8 @@ std::string unused_number(const std::string& text) {
 
 }  // namespace
 
+std::string ToolSchemas::pointer(std::size_t tool) { return first_part + std::to_string(tool); }
+
 std::string ToolSchemas::named(const std::string& text) const {
   std::string out;
   const std::string part = first_part;
@@ -156,7 +168,7 @@ ToolSchemas tool_schemas(const std::string& tools) {
   Json list = Json::parse(tools, nullptr, false), definitions = Json::object();
   each_function(list, [&](const Json& function) {
     Json parameters = parameters_of(function);
-    move_references(parameters, pointer_to(schemas.names.size()));
+    move_references(parameters, ToolSchemas::pointer(schemas.names.size()));
     definitions["arguments" + std::to_string(schemas.names.size())] = std::move(parameters);
     schemas.names.push_back(function["name"]);
   });
@@ -178,7 +190,7 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
   std::size_t tool = 0;
   each_function(list, [&](Json& function) {
     const Json schema = parameters_of(function);
-    const std::string place = pointer_to(tool++);
+    const std::string place = ToolSchemas::pointer(tool++);
     if (part == MarkedPart::arguments) {
       function["parameters"] = mark(place);
       return;
@@ -187,10 +199,10 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
       add_keywords(keywords, pointer, marked.ignored);
     };
     const auto leaf = [&](const Json& inside, const std::string& pointer) {
-      const Json type = inside.is_object() ? inside.value("type", Json()) : Json();
+      const Json kept = type_only(inside), type = kept.value("type", Json());
       if (type == "integer" || type == "number" || type == "boolean" || type == "null") return mark(pointer);
       ignore(inside, pointer);
-      return type.is_string() ? Json({{"type", type}}) : Json::object();
+      return kept;
     };
     const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
       const std::string pointer = place + "/properties" + escaped(name);
@@ -202,10 +214,7 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
       return types_of(allowed);
     };
     function["parameters"] = object_of(schema, types.at(function["name"]), argument);
-    Json others = schema;
-    for (const char* name : {"properties", "required"}) others.erase(name);
-    if (others.value("additionalProperties", Json()) == false) others.erase("additionalProperties");
-    ignore(others, place);
+    ignore(without_form(schema), place);
   });
   marked.tools = list.dump();
   return marked;
@@ -217,12 +226,9 @@ std::string with_types_only(const std::string& tools) {
   each_function(list, [&](Json& function) {
     const Json schema = parameters_of(function);
     const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
-      const auto leaf = [](const Json& inside, const std::string&) {
-        const Json type = inside.is_object() ? inside.value("type", Json()) : Json();
-        return type.is_string() ? Json({{"type", type}}) : Json::object();
-      };
       const bool has_parts = allowed.object || allowed.array;
-      const Parts parts{leaf, [](const Json&, const std::string&) {}};
+      const Parts parts{[](const Json& inside, const std::string&) { return type_only(inside); },
+                        [](const Json&, const std::string&) {}};
       return has_parts ? form_of(schema["properties"][name], "", parts) : types_of(allowed);
     };
     function["parameters"] = object_of(schema, types.at(function["name"]), argument);

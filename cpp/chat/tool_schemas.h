@@ -3,6 +3,7 @@
 // for.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace specdec {
 struct ToolSchemas {
   std::string document;
   std::vector<std::string> names;  // of the functions, in the order of the tools
+
+  static std::string pointer(std::size_t tool);  // to a function's schema in the document
 
   // A message, or a JSON pointer into the document, with the places that users know: "/$defs/arguments0/properties/x"
   // becomes "weather: /properties/x".

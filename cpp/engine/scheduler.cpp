@@ -120,7 +120,7 @@ std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest&
     const int number = ledger_.number(place), length = ledger_.length(place);
     const bool is_free = !ledger_.is_busy(place) && request.wanted_slot().value_or(number) == number;
     const SlotLedger::Holder& holder = ledger_.holder(place);
-    SlotChoice::Slot slot{is_free, ledger_.tokens(place), length, length, number};
+    SlotChoice::Slot slot{is_free, ledger_.tokens(place), length, number};
     if (score != nullptr && holder) slot.usable = score->reusable(holder->sequence().prompt_score.get(), length);
     slots.push_back(slot);
   }

@@ -25,8 +25,8 @@ class SlotChoice {
     bool is_free = true;
     const std::vector<Token>* tokens = nullptr;  // null: none
     int length = 0;                              // how many of the tokens are in the cache
-    int usable = length;                         // how many of these the prompt may begin with
     int number = 0;                              // 0 .. num_slots - 1; follows the contents to another place
+    int usable = length;                         // how many of the cached tokens the prompt may begin with
   };
   struct Chosen {
     int slot;           // its index in the list

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -16,14 +15,13 @@ import numpy as np
 from . import _core
 from ._chat import Answer, AssistantMessage
 from ._log import publish
+from ._requests import Cancellable, OneRequest
 from ._results import (
     ChatCompletion,
     ChoiceScore,
     Completion,
     Piece,
     Score,
-    Stats,
-    VerificationMode,
     chat_completion_of,
     completion_of,
     score_of,
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from ._options import JsonSchema
 
 
-class RequestHandle:
+class RequestHandle(OneRequest, Cancellable):
     """A request that runs together with others (`Generator.submit`). Any number of threads may use it.
 
     Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the
@@ -128,32 +126,9 @@ class RequestHandle:
         return cast("Exception | None", self._request.error)
 
     @property
-    def stats(self) -> Stats:
-        """Counters and times of the request so far."""
-        return Stats(**self._request.stats())
-
-    @property
     def prompt_progress(self) -> tuple[int, int]:
         """The number of prompt tokens that are read, and of all; cached tokens count as read."""
         return self._request.prompt_progress
-
-    @property
-    def seed(self) -> int:
-        """The request's seed: the one that was given, or a random one."""
-        return self._request.seed
-
-    @property
-    def verification(self) -> VerificationMode:
-        """The verification mode in use; never "auto"."""
-        return cast(VerificationMode, self._request.verification)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         """Like `__iter__`, without blocking the event loop."""
@@ -282,7 +257,7 @@ class ScoredChoices(Iterator[RequestHandle]):
         ]
 
 
-class EmbeddingHandle:
+class EmbeddingHandle(Cancellable):
     """Embeddings that a thread of their own computes (`Generator.submit_embed`). Dropping the handle, leaving it as a
     context manager, or Ctrl-C while it is waited for ends the work."""
 
@@ -317,14 +292,6 @@ class EmbeddingHandle:
     def done(self) -> bool:
         """Whether the rows are there, or the work has failed or was cancelled."""
         return self._rows.done()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.cancel()
 
     def __del__(self) -> None:
         self.cancel()

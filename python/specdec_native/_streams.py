@@ -11,6 +11,7 @@ from . import _core
 from ._chat import Answer, AssistantMessage
 from ._log import publish
 from ._options import AnyRequest, JsonSchema, request_of
+from ._requests import OneRequest
 from ._results import Event, Piece, Stats, VerificationMode
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Run(Iterator[T]):
         self.close()
 
 
-class Stream(Run[Piece]):
+class Stream(OneRequest, Run[Piece]):
     """Iterator over the pieces of one request; a context manager. Closing or dropping it ends the generation early.
 
     The engine does not wait for the reader: it generates while you handle a piece. A newer stream of the same thread on
@@ -98,21 +99,6 @@ class Stream(Run[Piece]):
 
     def _cancel(self) -> None:
         self._request.cancel()
-
-    @property
-    def stats(self) -> Stats:
-        """Counters and times of this request so far, also of pieces that were not read."""
-        return Stats(**self._request.stats())
-
-    @property
-    def seed(self) -> int:
-        """The request's seed: the one that was given, or a random one."""
-        return self._request.seed
-
-    @property
-    def verification(self) -> VerificationMode:
-        """The verification mode in use; never "auto"."""
-        return cast(VerificationMode, self._request.verification)
 
     def __next__(self) -> Piece:
         self._check()

@@ -39,6 +39,7 @@ Request changed_request() {
   request.grammar = "root ::= [a-z]+";
   request.json_schema = "{}";
   request.regex = "a+";
+  request.choice = {"a", "b"};
   request.structural_tag = R"({"format": {"type": "const_string", "value": "a"}})";
   request.reasoning_budget = 5;
   return request;
