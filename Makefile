@@ -69,11 +69,14 @@ $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
 # Most tests wait for a program of one or two threads. xdist's own order would run the files with the fewest tests last, and those are the
 # longest ones.
 PYTEST_JOBS ?= 2
+# Tests run all kernels that this machine can run, and not only those that it chooses.
+every_kernel = @cmake --preset $(PRESET) -DSPECDEC_KERNELS=native --log-level=WARNING
 # The files that differ from the branch BASE, committed or not.
 BASE ?= main
 CHANGED = { git diff --name-only --diff-filter=d $$(git merge-base HEAD $(BASE) 2>/dev/null || echo HEAD); git ls-files --others --exclude-standard; }
 # Neither the tests with ctest's label slow nor those that load a model or start a server: they lack pytest's mark quick.
 check: $(BUILD)/build.ninja $(VENV)/.test
+	$(every_kernel)
 	@cmake --build $(BUILD) --target all test_programs
 	$(CHANGED) | grep '\.pyi\?$$' | sort -u | xargs -r sh -c 'ruff check --force-exclude "$$@" && ruff format --check --force-exclude "$$@" && mypy' ruff
 	$(CHANGED) | grep '\.\(cpp\|h\)$$' | sort -u | xargs -r clang-format --dry-run -Werror
@@ -81,6 +84,7 @@ check: $(BUILD)/build.ninja $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile -m quick $$(grep -rl 'pytest.mark.quick' --include='test_*.py' tests)
 
 test: $(BUILD)/build.ninja $(VENV)/.test $(VENV)/.ray
+	$(every_kernel)
 	@cmake --build $(BUILD) --target all test_programs
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder
@@ -223,7 +227,7 @@ fuzz-parsers: FUZZ := gguf requests prompts constraints results
 # SEED; MUTANTS="--cpp-only": further options. A minute or so for each.
 COUNT ?= 20
 SEED ?= 1
-mutants: FILES := cpp/sampling cpp/speculative cpp/engine cpp/server cpp/cache
+mutants: FILES := cpp/sampling cpp/speculative cpp/engine cpp/server cpp/disk_cache
 mutants: $(VENV)/.test build/mutants-venv/.ready
 	build/mutants-venv/bin/python tests/mutants/run.py $(FILES) --count $(COUNT) --seed $(SEED) $(MUTANTS)
 

@@ -10,14 +10,15 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   set(SPECDEC_IS_ARM ON)
 endif()
 
-# "native": only the x86 kernels that this machine can run; a fifth of the build is the others. Programs for other machines have all.
-set(kernels native)
+# Besides plain C++, "best": of each family the x86 kernels that this machine chooses; "native": all that it can run, for tests. They are a
+# quarter of the build. Programs for other machines have all.
+set(kernels best)
 if(SPECDEC_PORTABLE OR CMAKE_CROSSCOMPILING OR NOT SPECDEC_IS_X86)
   set(kernels all)
 endif()
-set(SPECDEC_KERNELS ${kernels} CACHE STRING "x86 kernels to compile: native or all")
-set_property(CACHE SPECDEC_KERNELS PROPERTY STRINGS native all)
-if(SPECDEC_KERNELS STREQUAL "native" AND NOT DEFINED SPECDEC_NATIVE_FEATURES)
+set(SPECDEC_KERNELS ${kernels} CACHE STRING "x86 kernels to compile: best, native or all")
+set_property(CACHE SPECDEC_KERNELS PROPERTY STRINGS best native all)
+if(NOT SPECDEC_KERNELS STREQUAL "all" AND NOT DEFINED SPECDEC_NATIVE_FEATURES)
   try_run(is_run is_compiled SOURCES "${CMAKE_CURRENT_LIST_DIR}/native_features.cpp" "${PROJECT_SOURCE_DIR}/cpp/base/cpu_features.cpp"
           "${PROJECT_SOURCE_DIR}/cpp/base/isa.cpp" CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR}/cpp"
           COMPILE_OUTPUT_VARIABLE compiler_output RUN_OUTPUT_VARIABLE features CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON)
@@ -33,7 +34,7 @@ function(specdec_wants_kernel result)  # FLAGS...
   foreach(flag IN LISTS ARGN)
     if(flag STREQUAL "avxvnni" AND NOT SPECDEC_COMPILER_HAS_AVX_VNNI)
       set(${result} OFF PARENT_SCOPE)
-    elseif(SPECDEC_IS_X86 AND SPECDEC_KERNELS STREQUAL "native" AND NOT flag IN_LIST SPECDEC_NATIVE_FEATURES)
+    elseif(SPECDEC_IS_X86 AND NOT SPECDEC_KERNELS STREQUAL "all" AND NOT flag IN_LIST SPECDEC_NATIVE_FEATURES)
       set(${result} OFF PARENT_SCOPE)
     endif()
   endforeach()
@@ -41,12 +42,15 @@ endfunction()
 
 # Adds SOURCE to TARGET, compiled for the instruction sets that FLAGS name (gcc's -m options without the -m), if its kernels are wanted.
 # The target's own list of kernels (kernels.cpp, and no other file: compiler caches share the rest) then sees SPECDEC_HAS_NAME, where the
-# file's name ends with _NAME in small letters.
+# file's name ends with _NAME in small letters. Of a family (FAMILY_NAME.cpp) the best ones come first.
 function(specdec_kernel target source)  # FLAGS...
   specdec_wants_kernel(is_wanted ${ARGN})
-  if(NOT is_wanted)
+  string(REGEX REPLACE "^(.*)_(avx[a-z0-9_]*|neon[a-z0-9_]*)\\.cpp$" "\\1" family "${source}")
+  get_target_property(has_best ${target} SPECDEC_BEST_${family})
+  if(NOT is_wanted OR (has_best AND SPECDEC_KERNELS STREQUAL "best" AND SPECDEC_IS_X86))
     return()
   endif()
+  set_target_properties(${target} PROPERTIES SPECDEC_BEST_${family} ON)
   set(options "")
   foreach(flag IN LISTS ARGN)
     list(APPEND options "-m${flag}")

@@ -8,3 +8,9 @@ endfunction()
 function(specdec_not_hot target)
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()
+
+# Small files of a target several at once, since reading their headers takes most of their time. ALONE: files with names that others have.
+function(specdec_several_at_once target)  # ALONE...
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SPECDEC_UNITY})
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()

@@ -12,7 +12,7 @@ CPP = pathlib.Path(__file__).parents[1] / "cpp"
 MAY_USE = {
     "base": set(),
     "platform": {"base"},
-    "cache": {"base", "platform"},
+    "disk_cache": {"base", "platform"},
     "gguf": {"base", "platform"},
     "model_file": {"base", "platform", "gguf"},
     "hub": {"base", "platform", "gguf"},
@@ -23,12 +23,12 @@ MAY_USE = {
     "speculative": {"base", "sampling"},
     "graph": {"base", "weights", "attention"},
     "chat": {"base"},
-    "llama": {"base", "platform", "cache", "gguf", "model_file", "graph", "speculative", "sampling"},
+    "llama": {"base", "platform", "disk_cache", "gguf", "model_file", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {
         "base",
         "platform",
-        "cache",
+        "disk_cache",
         "gguf",
         "model_file",
         "hub",
@@ -44,7 +44,7 @@ MAY_USE = {
     "cli": {
         "base",
         "platform",
-        "cache",
+        "disk_cache",
         "gguf",
         "model_file",
         "hub",
@@ -151,6 +151,7 @@ def test_platform_headers_are_the_same_on_every_system() -> None:
 def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> None:
     """The linker keeps one copy of an inline function, possibly the one compiled for AVX-512."""
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h", "base/index.h"}
+    allowed |= {"base/weight_types.h"}
     allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
     allowed |= {"weights/blocks/format.h", "weights/blocks/grids.h"}
     allowed |= {"weights/blocks/tiles.h", "weights/blocks/matmul.h"}

@@ -185,8 +185,8 @@ Product float_product(const std::string& isa, const std::string& name, std::int6
 }
 
 std::optional<blocks::Type> block_type(const std::string& name) {
-  for (int i = 0; i < blocks::num_types; ++i) {
-    if (name == blocks::formats[i].name) return specdec::with_grids(static_cast<blocks::Type>(i));
+  for (const blocks::Type type : blocks::block_types.types) {
+    if (name == blocks::format_of(type).name) return specdec::with_grids(type);
   }
   return std::nullopt;
 }

@@ -228,17 +228,17 @@ void register_generator(py::module_& m) {
                throw;
              }
              watch.check();
-             for (const std::string& note : generator->get().notes()) warn(note);
+             for (const std::string& note : generator->get().models().notes()) warn(note);
              return generator;
            }),
            "tell"_a, "download"_a,
            "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 "
            "ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises Error.")
       .def_property_readonly(
-          "placement", [](StoppedAtExit& self) { return self.get().placement(); },
+          "placement", [](StoppedAtExit& self) { return self.get().models().placement(); },
           "Which layers run on which devices; \"\" if none were asked for.")
       .def_property_readonly(
-          "draft_choice", [](StoppedAtExit& self) { return self.get().draft_choice(); },
+          "draft_choice", [](StoppedAtExit& self) { return self.get().models().plan().draft_choice; },
           "What draft=\"auto\" chose, or \"\".")
       .def(
           "submit",
@@ -298,7 +298,7 @@ void register_generator(py::module_& m) {
           "save_prefix",
           [](StoppedAtExit& self, const RequestHandle& request, const py::bytes& path) {
             const std::string name = path;
-            return without_gil([&] { return self.get().save_prefix(request, name); });
+            return without_gil([&] { return self.get().prefixes().save(request, name); });
           },
           "request"_a, "path"_a, "Writes the cached part of a request to a file; returns its number of tokens.")
       .def(
@@ -306,7 +306,7 @@ void register_generator(py::module_& m) {
           [](StoppedAtExit& self, const py::bytes& path) {
             const std::string name = path;
             try {
-              return std::make_pair(without_gil([&] { return self.get().load_prefix(name); }), std::string());
+              return std::make_pair(without_gil([&] { return self.get().prefixes().load(name); }), std::string());
             } catch (const specdec::UnusableFile& error) {
               return std::make_pair(0, std::string(error.what()));
             }
@@ -343,9 +343,11 @@ void register_generator(py::module_& m) {
           "after"_a, "max_tokens"_a, "repeats"_a,
           "Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that has "
           "ended.")
-      .def_property_readonly("num_layers", [](StoppedAtExit& self) { return self.get().num_layers(); })
+      .def_property_readonly("num_layers",
+                             [](StoppedAtExit& self) { return self.get().models().target_model().num_layers(); })
       .def_property_readonly(
-          "pooling", [](StoppedAtExit& self) { return specdec::name(self.get().pooling()); },
+          "pooling",
+          [](StoppedAtExit& self) { return specdec::name(specdec::pooling_of(self.get().models().target_model())); },
           "How embeddings are pooled: \"mean\", \"first\", \"last\" or \"rank\" (not at all).")
       .def(
           "tokenize",
@@ -402,7 +404,8 @@ void register_generator(py::module_& m) {
           "and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; "
           "is_parallel: more than one may be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })
-      .def_property_readonly("draft_window", [](StoppedAtExit& self) { return self.get().draft_window(); })
+      .def_property_readonly("draft_window",
+                             [](StoppedAtExit& self) { return self.get().models().plan().draft_window; })
       .def_property_readonly("n_ctx", [](StoppedAtExit& self) { return self.get().n_ctx(); })
-      .def_property_readonly("n_threads", [](StoppedAtExit& self) { return self.get().n_threads(); });
+      .def_property_readonly("n_threads", [](StoppedAtExit& self) { return self.get().models().threads()->size(); });
 }

@@ -203,9 +203,9 @@ void resolve_models(GeneratorOptions& options) {
 }
 
 void show_notes(const Generator& generator) {
-  if (!generator.placement().empty()) tell("note: " + generator.placement());
-  if (!generator.draft_choice().empty()) tell("note: " + generator.draft_choice());
-  for (const std::string& text : generator.notes()) tell("note: " + text);
+  if (!generator.models().placement().empty()) tell("note: " + generator.models().placement());
+  if (!generator.models().plan().draft_choice.empty()) tell("note: " + generator.models().plan().draft_choice);
+  for (const std::string& text : generator.models().notes()) tell("note: " + text);
 }
 
 void fix_seed(Request& request) {

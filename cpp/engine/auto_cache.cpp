@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/checked_file.h"
+#include "disk_cache/checked_file.h"
 #include "gguf/fingerprint.h"
 #include "platform/user_folder.h"
 

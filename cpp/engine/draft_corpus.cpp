@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cache/checked_file.h"
+#include "disk_cache/checked_file.h"
 #include "engine/text_folder.h"
 #include "gguf/fingerprint.h"
 #include "platform/file.h"

@@ -1,7 +1,6 @@
 #include "engine/generator.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -9,11 +8,10 @@
 #include "base/argument.h"
 #include "base/error.h"
 #include "base/index.h"
-#include "base/isa.h"
 #include "base/utf8.h"
+#include "engine/cache_key.h"
 #include "engine/prompt.h"
 #include "engine/text_stream.h"
-#include "gguf/fingerprint.h"
 
 namespace specdec {
 namespace {
@@ -34,22 +32,21 @@ JsonCalls json_calls(const std::string& name) { return name == "never" ? JsonCal
 
 Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
     : options_(checked(options)),
-      models_(options_, std::move(threads)),
+      models_(load_models(options_, std::move(threads))),
       chat_(models_.target_model(), options_.chat_template, models_.n_ctx(), json_calls(options_.json_tool_calls)),
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
       decoder_(models_.target(), models_.proposer(), &draft_length_),
-      states_(decoder_, models_.target_context(), models_.draft_contexts(), models_.head()),
       embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       hidden_row_reader_(models_.shared_target(), models_.threads(), models_.n_ctx()),
-      scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
-  scheduler_.set_slot_states(&states_);
+      scheduler_(decoder_, models_.vocabulary(), options_.max_sequences),
+      prefixes_(options_, models_, decoder_, scheduler_, executor_) {
   Executor::Options run;
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
   run.drafting = [this](const ScheduledRequest& request) { return drafting_report(drafting_state(&request)); };
-  if (options_.auto_cache && has_draft(models_.draft_source()) && options_.num_draft_tokens == auto_draft_tokens) {
-    auto_cache_.emplace(auto_key());
+  if (options_.auto_cache && has_draft(models_.plan().draft_source) && options_.num_draft_tokens == auto_draft_tokens) {
+    auto_cache_.emplace(costs_key(options_, models_));
     if (const std::optional<AutoKnowledge> known = auto_cache_->read()) draft_length_.begin_with(*known);
   }
   executor_ = std::make_unique<Executor>(
@@ -79,7 +76,7 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   }
   request.validate();
   if (request.slot) check_range("slot", *request.slot, whole_numbers(0, max_sequences() - 1));
-  const bool has_source = has_draft(models_.draft_source()) || !request.prediction.empty();
+  const bool has_source = has_draft(models_.plan().draft_source) || !request.prediction.empty();
   const bool has_drafts = has_source && (request.max_tokens > 0 || request.read_prompt);
   const int num_draft_tokens = has_drafts ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
@@ -94,13 +91,11 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   return scheduled;
 }
 
-Range Generator::token_ids() const { return whole_numbers(0, models_.target_context().vocabulary_size() - 1); }
-
 std::vector<Token> Generator::prompt_tokens(const Request& request, const CancelCheck& cancelled) const {
   std::vector<Token> tokens = request.prompt_tokens;
   if (tokens.empty()) tokens = tokenize_prompt(vocabulary(), request.prompt, n_ctx(), cancelled);
   if (tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
-  for (const Token token : tokens) check_range("a prompt token", token, token_ids());
+  for (const Token token : tokens) check_range("a prompt token", token, models_.token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
   return tokens;
 }
@@ -117,7 +112,7 @@ std::string Generator::note_of(const Request& request) const {
 DraftingState Generator::drafting_state(const ScheduledRequest* request) const {
   DraftingState state;
   state.has_draft =
-      has_draft(models_.draft_source()) || (request != nullptr && request->sequence().prediction != nullptr);
+      has_draft(models_.plan().draft_source) || (request != nullptr && request->sequence().prediction != nullptr);
   state.num_draft_tokens =
       state.has_draft && request != nullptr ? request->sequence().num_draft_tokens : options_.num_draft_tokens;
   state.outlook = draft_length_.outlook();
@@ -161,52 +156,17 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
   return times;
 }
 
-// All that a model's cache depends on except the tokens.
-std::string Generator::cache_key(const std::string& path, const std::string& place) const {
-  const Isa* isa = default_isa().isa;
-  return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) +
-         " sequences, " + (isa == nullptr ? "" : feature_names(isa->usable())) + place;
-}
-
-std::string Generator::target_key() const { return cache_key(options_.target, models_.place_of_target()); }
-
-std::string Generator::draft_key() const {
-  const Model* const draft = models_.draft_model();
-  return draft == nullptr ? target_key() + " mtp " + std::to_string(models_.draft_contexts().size())
-                          : cache_key(draft->path(), models_.place_of_draft()) + options_.draft_weights;
-}
-
-// Identifies the pair of models, their kinds of weights and caches, and this machine.
-std::string Generator::auto_key() const {
-  const auto key_of = [](const Model* model) {
-    return model == nullptr
-               ? "none"
-               : std::filesystem::path(model->path()).filename().string() + " " + std::to_string(model->weight_bytes());
-  };
-  const Isa* isa = default_isa().isa;
-  std::string key =
-      "target " + key_of(&models_.target_model()) + ", draft " +
-      (models_.draft_model() == nullptr ? to_text(models_.draft_source()) : key_of(models_.draft_model())) +
-      ", weights " + options_.draft_weights + ", caches " + options_.kv_type + ", threads " +
-      std::to_string(n_threads()) + ", " + (isa == nullptr ? "" : feature_names(isa->usable()));
-  for (const bool option : {options_.use_mmap, options_.repack, options_.suffix}) key += option ? ", yes" : ", no";
-  for (const std::string& server : options_.rpc_servers) key += ", " + server;
-  return key + models_.place_of_target() + models_.place_of_draft();
-}
-
 void Generator::check_text(const std::vector<Token>& tokens) const {
   if (tokens.empty()) throw std::invalid_argument("the text has no tokens");
-  for (const Token token : tokens) check_range("a token", token, token_ids());
+  for (const Token token : tokens) check_range("a token", token, models_.token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
 }
-
-int Generator::num_layers() const { return models_.target_model().num_layers(); }
 
 LayerRows Generator::hidden_rows(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
                                  const CancelCheck& cancelled) {
   check_text(tokens);
   if (layers.empty()) throw std::invalid_argument("layers is empty; it must name at least one layer");
-  for (const int layer : layers) check_range("a layer", layer, whole_numbers(0, num_layers()));
+  for (const int layer : layers) check_range("a layer", layer, whole_numbers(0, models_.target_model().num_layers()));
   check_range("top_logprobs", num_top, whole_numbers(0, models_.target_context().vocabulary_size()));
   LayerRows rows;
   const auto is_over = [&] { return executor_->is_closed() || (cancelled && cancelled()); };
@@ -222,101 +182,11 @@ std::vector<float> Generator::embed(const std::vector<Token>& tokens, const Canc
   return row;
 }
 
-int Generator::save_prefix(const RequestHandle& request, const std::string& path) {
-  PrefixFile prefix;
-  executor_->run([&] {
-    const ScheduledRequest& saved = *request.request();
-    const int count = scheduler_.is_cached(saved) ? scheduler_.num_cached(saved) : 0;
-    if (count > 0) prefix = states_.save(saved.sequence().slot, saved.sequence().tokens, count);
-  });
-  return write_prefix(std::move(prefix), path);
-}
-
-int Generator::write_prefix(PrefixFile prefix, const std::string& path) const {
-  if (prefix.tokens.empty()) throw Error("there is no cached prompt to save to " + path + "; generate first");
-  prefix.target_key = target_key();
-  if (prefix.num_draft_tokens > 0) prefix.draft_key = draft_key();
-  write_prefix_file(path, prefix);
-  return static_cast<int>(prefix.tokens.size());
-}
-
-const ScheduledRequest* Generator::idle_in(int slot) const {
-  const ScheduledRequest* const request = scheduler_.in_slot(slot);
-  if (request == nullptr || !request->has_slot()) return request;
-  throw SlotBusy("slot " + std::to_string(slot) + " is in use; wait for its request to end");
-}
-
-int Generator::save_slot(int slot, const std::string& path) {
-  check_range("slot", slot, whole_numbers(0, max_sequences() - 1));
-  PrefixFile prefix;
-  executor_->run([&] {
-    const ScheduledRequest* const saved = idle_in(slot);
-    const int count = saved == nullptr ? 0 : scheduler_.num_cached(*saved);
-    if (count > 0) prefix = states_.save(saved->sequence().slot, saved->sequence().tokens, count);
-  });
-  return write_prefix(std::move(prefix), path);
-}
-
-int Generator::erase_slot(int slot) {
-  check_range("slot", slot, whole_numbers(0, max_sequences() - 1));
-  int count = 0;
-  executor_->run([&] {
-    (void)idle_in(slot);
-    count = scheduler_.erase(slot);
-  });
-  return count;
-}
-
-int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
-  if (slot) check_range("slot", *slot, whole_numbers(0, max_sequences() - 1));
-  PrefixFile prefix = read_prefix_file(path);
-  if (prefix.target_key != target_key())
-    throw UnusableFile(path + ": is for another model, kind of cache, processor or layer placement");
-  const int count = static_cast<int>(prefix.tokens.size());
-  if (count > n_ctx()) {
-    throw UnusableFile(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));
-  }
-  for (const Token token : prefix.tokens) check_range("a token of " + path, token, token_ids());
-  const bool has_draft_state = models_.draft() != nullptr && prefix.draft_key == draft_key();
-  if (!has_draft_state) prefix.num_draft_tokens = 0;  // the draft reads the prompt
-  Request holding;
-  holding.slot = slot;
-  const auto holder = std::make_shared<ScheduledRequest>(num_requests_++, holding, prefix.tokens, 0, 0);
-  bool is_restored = false;
-  executor_->run([&] {
-    const auto fill = [&](int place) { return is_restored = states_.restore(place, prefix); };
-    if (!scheduler_.adopt(holder, fill))
-      throw SlotBusy(path + " cannot be loaded while requests use all slots; wait for one to end");
-  });
-  if (!is_restored) {
-    throw UnusableFile(path +
-                       ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
-  }
-  return count;
-}
-
-void Generator::keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note) {
-  PrefixCache::Options cache;
-  cache.memory_bytes = options.memory_bytes;
-  const auto& drafts = models_.draft_contexts();
-  if (!options.folder.empty()) {
-    cache.folder = std::make_unique<PrefixFolder>(options.folder, options.folder_bytes, target_key(),
-                                                  drafts.empty() ? "" : draft_key(), std::move(note));
-  }
-  const auto is_recurrent = [](const auto& draft) { return draft->has_recurrent_layers(); };
-  cache.goes_back =
-      !models_.target_context().has_recurrent_layers() && std::none_of(drafts.begin(), drafts.end(), is_recurrent);
-  executor_->run([&] {
-    prefix_cache_ = std::make_unique<PrefixCache>(std::make_unique<ModelStates>(states_), std::move(cache));
-    scheduler_.set_prefix_store(prefix_cache_.get());
-  });
-}
-
 std::string Generator::detokenize(const std::vector<Token>& tokens, bool special) const {
   TextStream text({});
   std::string out;
   for (const Token token : tokens) {
-    check_range("a token", token, token_ids());
+    check_range("a token", token, models_.token_ids());
     out += text.push(vocabulary().piece(token, special));
   }
   return out + text.finish();

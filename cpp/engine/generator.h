@@ -20,21 +20,16 @@
 #include "engine/hidden_row_reader.h"
 #include "engine/loaded_models.h"
 #include "engine/pass_times.h"
-#include "engine/prefix_cache.h"
 #include "engine/request.h"
 #include "engine/request_constraints.h"
 #include "engine/request_handle.h"
 #include "engine/request_tokens.h"
+#include "engine/saved_prefixes.h"
 #include "engine/scheduler.h"
-#include "engine/slot_states.h"
 #include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/decoder.h"
 
 namespace specdec {
-
-struct SlotBusy : Error {
-  using Error::Error;
-};
 
 class Generator {
  public:
@@ -73,25 +68,6 @@ class Generator {
   // run.
   PassTimes time_passes(const RequestHandle& after, int max_tokens, int repeats, const CancelCheck& cancelled = {});
 
-  // Writes what is cached of a request's prompt and of its output so far. Returns the number of tokens. Throws Error.
-  int save_prefix(const RequestHandle& request, const std::string& path);
-  // Fills the caches of a free slot (of `slot`, if given) from a file. A request that begins with the file's tokens
-  // does not read them again; its output has the same bits. Returns the number of tokens. Throws UnusableFile for a
-  // file that is damaged or of other models or options, SlotBusy while no slot is free.
-  int load_prefix(const std::string& path, std::optional<int> slot = std::nullopt);
-  // Save the caches of a slot (Request::slot) as save_prefix() does, or empty them. Return the number of tokens. Throw
-  // Error; SlotBusy while a request runs there.
-  int save_slot(int slot, const std::string& path);
-  int erase_slot(int slot);
-  // Keeps prefixes of idle conversations when their slot is needed (engine/prefix_cache.h). note: called, on any
-  // thread, with what could not be kept. Throws Error if the folder does not exist and cannot be made.
-  struct KeptPrefixes {
-    std::uint64_t memory_bytes = 0;  // 0: none in memory
-    std::string folder;              // for later processes; empty: none
-    std::uint64_t folder_bytes = 0;
-  };
-  void keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note);
-
   // The embedding of a text, with norm 1, pooled as the target's file says (embedding_context.h). It is computed in a
   // context of its own, so requests keep their caches. Throws std::invalid_argument, ContextFull, ModelError.
   std::vector<float> embed(const std::vector<Token>& tokens, const CancelCheck& cancelled = {});
@@ -99,20 +75,12 @@ class Generator {
   // std::invalid_argument, ContextFull, ModelError.
   LayerRows hidden_rows(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
                         const CancelCheck& cancelled = {});
-  int num_layers() const;  // of the target, without drafting heads
-  Pooling pooling() const { return pooling_of(models_.target_model()); }
 
+  SavedPrefixes& prefixes() { return prefixes_; }
   Chat& chat() { return chat_; }
   const Chat& chat() const { return chat_; }
-  // Sentences about what could not be done as asked but does not change results: for example, weights that were not
-  // repacked.
-  const std::vector<std::string>& notes() const { return models_.notes(); }
-  // A sentence about which layers run on which devices; empty if none were asked for.
-  std::string placement() const { return models_.placement(); }
-  // What draft "auto" chose; empty: nothing to say.
-  const std::string& draft_choice() const { return models_.draft_choice(); }
-  const DraftSource& draft() const { return models_.draft_source(); }     // never AutomaticDraft
-  void check_devices() const { models_.target_model().check_devices(); }  // throws ModelError once one is lost
+  // What is loaded, and how it was planned.
+  const LoadedModels& models() const { return models_; }
   // false: suffix decoding does not copy from outputs of requests that finish after this call (default: true).
   void set_remembers_outputs(bool remembers);
 
@@ -132,10 +100,6 @@ class Generator {
 
   int max_sequences() const { return scheduler_.num_slots(); }
   int n_ctx() const { return models_.n_ctx(); }
-  int trained_context() const { return models_.target_model().trained_context(); }
-  int draft_window() const { return models_.draft_window(); }  // tokens; 0: there is no draft model
-  int n_threads() const { return models_.threads()->size(); }
-  const std::shared_ptr<ThreadPool>& threads() const { return models_.threads(); }
   bool is_in_its_process() const { return executor_->is_in_its_process(); }
 
  private:
@@ -143,13 +107,6 @@ class Generator {
   std::shared_ptr<ScheduledRequest> schedule(const Request& request, const CancelCheck& cancelled);
   std::vector<Token> prompt_tokens(const Request& request, const CancelCheck& cancelled) const;
   DraftingState drafting_state(const ScheduledRequest* request) const;
-  Range token_ids() const;
-  int write_prefix(PrefixFile prefix, const std::string& path) const;
-  const ScheduledRequest* idle_in(int slot) const;
-  std::string cache_key(const std::string& path, const std::string& place) const;
-  std::string target_key() const;
-  std::string draft_key() const;
-  std::string auto_key() const;
 
   const GeneratorOptions options_;
   LoadedModels models_;
@@ -159,11 +116,10 @@ class Generator {
   AdaptiveDraftLength draft_length_;  // learns from all requests
   std::optional<AutoCache> auto_cache_;
   Decoder decoder_;
-  ModelStates states_;
-  std::unique_ptr<PrefixCache> prefix_cache_;  // null: none are kept
   Embedder embedder_;
   HiddenRowReader hidden_row_reader_;
   Scheduler scheduler_;
+  SavedPrefixes prefixes_;
   std::atomic<std::int64_t> num_requests_{0};
   std::unique_ptr<Executor> executor_;  // last: its thread uses the other members
 };

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/argument.h"
 #include "engine/generator_options.h"
-#include "engine/placement.h"
-#include "engine/resolved_draft.h"
+#include "engine/model_plan.h"
 #include "llama/context.h"
 #include "llama/head_context.h"
 #include "llama/model.h"
@@ -21,9 +21,13 @@ namespace specdec {
 
 class LoadedModels {
  public:
-  // Reads each file's header once. The options must outlive it. threads: null: new ones. Throws std::invalid_argument,
-  // ModelError, VocabularyMismatch or Cancelled.
-  LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads);
+  // Builds what is planned. stage: what is being built, also after an exception. Throws ModelError, VocabularyMismatch,
+  // Cancelled.
+  enum class Stage { target, contexts, weights };
+  LoadedModels(const GeneratorOptions& options, const ModelPlan& plan, std::shared_ptr<ThreadPool> threads,
+               Stage& stage);
+  LoadedModels(const LoadedModels&) = delete;
+  LoadedModels& operator=(const LoadedModels&) = delete;
 
   const Model& target_model() const { return *target_model_; }
   std::shared_ptr<const Model> shared_target() const { return target_model_; }
@@ -44,66 +48,39 @@ class LoadedModels {
     return drafts_.empty() ? nullptr : drafts_.front().get();
   }
 
-  const DraftSource& draft_source() const { return resolved_.source; }
-  // A sentence about what "auto" chose; empty: nothing to say.
-  const std::string& draft_choice() const { return resolved_.choice; }
-  // Which layers of a model run on which devices, as a part of keys; empty: the CPU runs all.
-  const std::string& place_of_target() const { return target_place_.key; }
-  const std::string& place_of_draft() const { return draft_place_.key; }
-  // The same as a sentence; empty: nothing was asked for.
-  std::string placement() const {
-    return target_place_.text + (target_place_.text.empty() || draft_place_.text.empty() ? "" : "; ") +
-           draft_place_.text;
-  }
+  const ModelPlan& plan() const { return plan_; }
+  const Place& place_of_target() const { return plan_.target.place; }
+  const Place& place_of_draft() const { return draft_place_; }
+  // Both as a sentence; empty: nothing was asked for.
+  std::string placement() const;
   const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
+  Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   int n_ctx() const { return target_->context_length(); }
-  int draft_window() const { return draft_window_; }  // tokens that a draft model reads at most; 0: there is none
 
   // Asked regularly while a pass runs, on the thread that runs it; true makes the pass throw Cancelled.
   void set_cancel_check(const std::function<bool()>& cancelled);
 
  private:
-  // Where a model's layers run.
-  struct Place {
-    std::string key;      // a part of keys; empty: on the CPU
-    std::string text;     // as a sentence; empty: nothing was asked for
-    std::string devices;  // names; empty: on the CPU
-  };
-
-  void load(const std::vector<GgufFile>& target);
-  void unload();
-  void unload_contexts();
-  Model::Options model_options() const;
-  void open_tile_cache();
-  int default_layers(std::string& why);
-  void load_target(const std::vector<GgufFile>& parts, int context);
-  Place place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, const WantedPlace& wanted,
-                         int context, int most_rows);
-  int width_of(const Model& model) const;
-  void make_contexts(const std::vector<GgufFile>& target, int context_length);
-  void make_target_context(int context_length);
-  void load_draft();
+  Model::Options model_options(const PlannedModel& planned) const;
   void load_draft_model();
-  void make_draft_context();
-  void choose_place_of_draft();
-  double seconds_of_draft_pass();
+  void make_target_context();
+  void make_proposer();
+  std::unique_ptr<Context> make_draft_context(const std::shared_ptr<const Model>& model) const;
   void make_head_context(const std::shared_ptr<const Model>& model);
   void make_block_context();
   std::shared_ptr<const CorpusIndex> load_corpus();
   void draft_from(DraftModelProposer model);
-  int context_length(const std::vector<GgufFile>& target);
   void repack();
+  void choose_place_of_draft();
+  double seconds_of_pass(Context& draft) const;
   void note(const std::string& sentence);
   void note_weights_without_kernels(const Model& model);
 
   const GeneratorOptions& options_;
-  ResolvedDraft resolved_;
+  const ModelPlan plan_;
   std::vector<std::string> notes_;
-  Place target_place_, draft_place_;
-  int default_layers_ = 0;                 // wanted on devices if no number was given
-  std::string failed_device_;              // why the models, by default on a device, are loaded again on the CPU
-  BytesOnDevices bytes_on_devices_;        // taken by what was placed so far
+  Place draft_place_;                      // as planned, or the CPU if that is faster
   std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
@@ -113,7 +90,11 @@ class LoadedModels {
   std::unique_ptr<HeadModel> head_;
   std::shared_ptr<const CorpusIndex> corpus_;
   std::unique_ptr<Proposer> proposer_;
-  int draft_window_ = 0;
 };
+
+// Plans and builds. If what was found rather than asked for cannot be built, another plan does without it: the target's
+// own head, a head in a file, a device. The options must outlive the models. threads: null: new ones. Throws
+// std::invalid_argument, ModelError, VocabularyMismatch or Cancelled.
+LoadedModels load_models(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads);
 
 }  // namespace specdec

@@ -90,6 +90,12 @@ int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>
   return std::max(std::min(step, trained), low / step * step);
 }
 
+MemoryNeed memory_of(const GeneratorOptions& options, int context, const std::vector<GgufFile>& target,
+                     const std::vector<GgufFile>& draft) {
+  const CacheNeed caches = cache_need(options, context, target, draft);
+  return {total_file_size(target) + total_file_size(draft), caches.target + caches.draft};
+}
+
 MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
   GeneratorOptions local = options;
@@ -97,8 +103,7 @@ MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> draft = resolve_draft(local, target).parts;
   int context = options.n_ctx.value_or(default_context_of(target));
   if (context == 0) context = longest_context(options, target, draft, available_memory());
-  const CacheNeed caches = cache_need(options, context, target, draft);
-  return {total_file_size(target) + total_file_size(draft), caches.target + caches.draft};
+  return memory_of(options, context, target, draft);
 }
 
 std::uint64_t model_bytes(const std::string& path) { return total_file_size(GgufFile::read_parts(path)); }

@@ -20,6 +20,10 @@ struct MemoryNeed {
   std::uint64_t total() const { return weights + caches; }
 };
 
+// draft: empty if there is none. context: used instead of options.n_ctx.
+MemoryNeed memory_of(const GeneratorOptions& options, int context, const std::vector<GgufFile>& target,
+                     const std::vector<GgufFile>& draft);
+
 // Counts the draft that resolve_draft() chooses, but none that must be downloaded. Throws what resolve_draft() throws,
 // and ModelError for files that are not models.
 MemoryNeed memory_need(const GeneratorOptions& options);

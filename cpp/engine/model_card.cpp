@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/weight_types.h"
 #include "gguf/fingerprint.h"
 #include "gguf/gguf_file.h"
-#include "gguf/types.h"
 
 namespace specdec {
 namespace {
@@ -84,7 +84,7 @@ ModelCard read_model_card(const std::string& path) {
   }
   const auto most = std::max_element(bytes.begin(), bytes.end(),
                                      [](const auto& one, const auto& other) { return one.second < other.second; });
-  if (most != bytes.end()) card.weight_type = find_ggml_type(most->first)->name;
+  if (most != bytes.end()) card.weight_type = find_weight_type(most->first)->name;
   card.modified = modification_time(parts.front().path);
   card.architecture = parts.front().string("general.architecture").value_or("");
   card.fingerprint = model_fingerprint(parts);

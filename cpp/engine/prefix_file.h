@@ -1,6 +1,6 @@
-// A file (cache/checked_file.h) with the KV caches of a prompt, so that a later process need not read the prompt again.
-// Its fields: the target's key, the draft's key, the tokens (i32), the target's cache, the draft's tokens in the cache
-// (u64), the draft's cache. Caches are in llama.cpp's format, which checks little.
+// A file (disk_cache/checked_file.h) with the KV caches of a prompt, so that a later process need not read the prompt
+// again. Its fields: the target's key, the draft's key, the tokens (i32), the target's cache, the draft's tokens in the
+// cache (u64), the draft's cache. Caches are in llama.cpp's format, which checks little.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/token.h"
-#include "cache/checked_file.h"
+#include "disk_cache/checked_file.h"
 
 namespace specdec {
 

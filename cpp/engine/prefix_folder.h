@@ -1,5 +1,5 @@
-// Prefixes in a folder (cache/bounded_folder.h), for later processes and for others of the same model: one file each
-// (engine/prefix_file.h), named after a hash of its keys and of its tokens.
+// Prefixes in a folder (disk_cache/bounded_folder.h), for later processes and for others of the same model: one file
+// each (engine/prefix_file.h), named after a hash of its keys and of its tokens.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/bounded_folder.h"
+#include "disk_cache/bounded_folder.h"
 #include "engine/prefix_file.h"
 
 namespace specdec {

@@ -325,7 +325,7 @@ std::vector<std::uint64_t> read_shape(Reader& reader, const std::string& what) {
 // Bytes of a tensor; checks its shape against its type.
 std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor,
                            const std::string& what) {
-  const GgmlType* type = find_ggml_type(tensor.type);
+  const WeightType* type = find_weight_type(tensor.type);
   if (type == nullptr) {
     fail_file(path, what + " has unknown type " + to_string(tensor.type),
               "the file is damaged or needs a newer program");
@@ -334,10 +334,11 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
     fail_file(path, what + " has type MXFP6_E3M2, which only earlier versions read",
               "quantize the model again, from a file in F16 or Q8_0, with E2M3 (`specdec quantize`)");
   }
-  if (type->block == 0) fail_file(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
+  if (type->columns == 0)
+    fail_file(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
   const std::uint64_t columns = tensor.shape[0];
-  if (columns % type->block != 0) {
-    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) +
+  if (columns % type->columns != 0) {
+    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->columns) +
                    " as " + type->name + " needs");
   }
   const std::uint64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
@@ -345,7 +346,7 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
     reader.damaged(what + " has " + to_string(rows) + " rows, not a multiple of " + to_string(mxfp6_rows_multiple) +
                    " as " + type->name + " needs");
   }
-  std::uint64_t bytes = tensor.elements() / type->block;
+  std::uint64_t bytes = tensor.elements() / type->columns;
   if (!multiply(bytes, type->bytes)) reader.damaged("the size of " + what + " overflows");
   return bytes;
 }

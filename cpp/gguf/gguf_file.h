@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "gguf/types.h"
+#include "base/weight_types.h"
 
 namespace specdec {
 

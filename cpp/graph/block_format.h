@@ -15,61 +15,9 @@ namespace specdec {
 
 // The type that a ggml_type stands for; nullopt for types that these kernels lack.
 inline std::optional<blocks::Type> type_of(int type) {
-  using blocks::Type;
-  switch (type) {
-    case GGML_TYPE_Q1_0:
-      return Type::q1_0;
-    case GGML_TYPE_Q4_0:
-      return Type::q4_0;
-    case GGML_TYPE_Q4_1:
-      return Type::q4_1;
-    case GGML_TYPE_Q5_0:
-      return Type::q5_0;
-    case GGML_TYPE_Q5_1:
-      return Type::q5_1;
-    case GGML_TYPE_Q8_0:
-      return Type::q8_0;
-    case GGML_TYPE_IQ4_NL:
-      return Type::iq4_nl;
-    case GGML_TYPE_IQ4_XS:
-      return Type::iq4_xs;
-    case GGML_TYPE_MXFP4:
-      return Type::mxfp4;
-    case GGML_TYPE_NVFP4:
-      return Type::nvfp4;
-    case GGML_TYPE_Q2_K:
-      return Type::q2_k;
-    case GGML_TYPE_Q3_K:
-      return Type::q3_k;
-    case GGML_TYPE_Q4_K:
-      return Type::q4_k;
-    case GGML_TYPE_Q5_K:
-      return Type::q5_k;
-    case GGML_TYPE_Q6_K:
-      return Type::q6_k;
-    case GGML_TYPE_Q2_0:
-      return Type::q2_0;
-    case GGML_TYPE_TQ1_0:
-      return Type::tq1_0;
-    case GGML_TYPE_TQ2_0:
-      return Type::tq2_0;
-    case GGML_TYPE_IQ3_S:
-      return with_grids(Type::iq3_s);
-    case GGML_TYPE_IQ3_XXS:
-      return with_grids(Type::iq3_xxs);
-    case GGML_TYPE_IQ2_S:
-      return with_grids(Type::iq2_s);
-    case GGML_TYPE_IQ2_XS:
-      return with_grids(Type::iq2_xs);
-    case GGML_TYPE_IQ2_XXS:
-      return with_grids(Type::iq2_xxs);
-    case GGML_TYPE_IQ1_S:
-      return with_grids(Type::iq1_s);
-    case GGML_TYPE_IQ1_M:
-      return with_grids(Type::iq1_m);
-    default:
-      return std::nullopt;
-  }
+  const WeightType* known = find_weight_type(type);
+  if (known == nullptr || known->group == 0) return std::nullopt;
+  return with_grids(static_cast<blocks::Type>(type));
 }
 
 // Also used for 8-bit keys and values of attention without flash attention. Rows may have any stride.

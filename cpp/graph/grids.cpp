@@ -53,6 +53,7 @@ blocks::Grids grids_of_ggml() {
 }  // namespace
 
 blocks::Type with_grids(blocks::Type type) {
+  if (!blocks::has_grid(type)) return type;
   [[maybe_unused]] static const bool are_set = [] {
     blocks::set_grids(grids_of_ggml());
     return true;

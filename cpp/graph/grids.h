@@ -5,7 +5,7 @@
 
 namespace specdec {
 
-// Sets the grids that the type needs, and returns the type.
+// Returns the type, after it has set the grids that it may need.
 blocks::Type with_grids(blocks::Type type);
 
 }  // namespace specdec

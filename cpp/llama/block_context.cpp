@@ -17,6 +17,7 @@ constexpr int most_tokens_per_pass = 128;
 Context::Setup setup_of(const Model& model, const Context::Options& options, const HeadTarget& target) {
   Context::Setup setup{model.head_cache_bytes(num_cells(options), options.kv_type), false, options.batch_size};
   setup.target = &target;
+  setup.allows_padding = false;
   return setup;
 }
 

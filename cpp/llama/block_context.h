@@ -40,7 +40,6 @@ class BlockContext final : public Context, public BlockLayers {
   void finish_row(Token before, float* logits) const override { model().block_rows()->finish(before, logits); }
 
  private:
-  bool can_pad() const override { return false; }
   int block_tokens(int num_places) const { return num_places + (file_.fills_anchor ? 0 : 1); }
   int place_of(int row) const;  // in the last blocks' pass
 

@@ -48,6 +48,10 @@ int tokens_per_pass(const Context::Options& options) {
   return std::max(options.width + 1, PassShape::of(options.width, options.batch_size, true).prompt_width);
 }
 
+PassPolicy::Limits policy_limits(const Context::Options& options, const Context::Setup& setup) {
+  return {options.batch_size, options.context_length, !setup.is_recurrent, setup.allows_padding};
+}
+
 // Cells of a slot, including those that padding needs after its tokens.
 int cells_per_slot(const Context::Options& options) {
   const PassShape shape;
@@ -133,12 +137,9 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
       batch_(std::make_unique<Batch>(std::max(options.batch_size, options.width))),
-      lengths_(idx(options.num_slots), 0),
-      firsts_(lengths_),
-      offsets_(lengths_),
-      prompts_(lengths_),
-      whole_pieces_(lengths_),
-      padding_(lengths_) {
+      texts_(idx(options.num_slots)),
+      first_position_(setup.first_position),
+      policy_(policy_limits(options, setup)) {
   check_memory(*model_, options_, setup);
   check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
@@ -188,14 +189,15 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
 // Without snapshots a recurrent state cannot take tokens back, so it must not read padding.
 void Context::choose_shape(bool pads) {
   const bool can_pad_rows = !recurrent_ || static_cast<int>(llama_n_rs_seq(context_.get())) >= options_.width - 1;
-  shape_ = PassShape::of(!pads || can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
-  shape_->pads = pads;
+  PassShape shape = PassShape::of(!pads || can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
+  shape.pads = pads;
+  policy_.use(shape);
 }
 
 bool Context::leave_out_padding() {
   const int width = options_.width, num_tokens = std::max(1, width / 2) * width;
   const bool has_room = num_tokens <= options_.context_length && width <= row_capacity();
-  if (!shape_ || !has_room || !use_invariant_kernels(*context_, true)) return false;
+  if (!shape() || !has_room || !use_invariant_kernels(*context_, true)) return false;
   choose_shape(false);
   std::vector<int> full, others;  // passes
   for (int narrow = 1; narrow <= std::max(1, width / 2); ++narrow) {
@@ -233,7 +235,7 @@ Context::~Context() {
 }
 
 void Context::decode(const std::vector<PassInput>& inputs) {
-  int num_tokens = 0, num_rows = 0, width = 0, previous_slot = -1;
+  int num_tokens = 0, num_rows = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
     if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
     if (length(input.slot) + input.num_tokens > end(input.slot))
@@ -241,140 +243,69 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     previous_slot = input.slot;
     num_tokens += input.num_tokens;
     num_rows += input.num_rows;
-    width = std::max(width, input.num_tokens);
   }
   if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
-  if (shape_) return decode_in_pieces(inputs);
-
-  begin_pass();
-  batch_->clear();
-  const bool is_padded = inputs.size() > 1 && worth_padding(inputs, width);
-  if (is_padded) {
-    auto input = inputs.begin();
-    for (int slot = inputs.front().slot; slot <= inputs.back().slot; ++slot) {
-      const bool has_input = input->slot == slot;
-      if (has_input) add_input(*input);
-      add_padding(slot, width - (has_input ? input->num_tokens : 0));
-      if (has_input) ++input;
-    }
-  } else {
-    for (const PassInput& input : inputs) add_input(input);
-  }
-
-  if (recurrent_) {
-    for (const PassInput& input : inputs) recurrent_->begin_pass(input.slot);
-  }
-  before_pass();
-  run_pass(batch_->get(), {0, num_rows > 0 ? INT_MAX : 0});  // subclasses make more rows than they are asked for
-  if (recurrent_) {
-    for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
-  }
-  if (is_padded) {
-    for (const PassInput& input : inputs) lengths_before_[idx(input.slot)] += input.num_tokens;
-    undo_pass();
-  }
-}
-
-// Cuts prompt tokens into prompt pieces; tokens after the prompt, and tokens whose rows are wanted, into other passes.
-std::vector<PassShape::Piece> Context::pieces_of(const PassInput& input) const {
-  const int begin = next_position(input.slot), end = begin + input.num_tokens;
-  const int prompt = input.num_rows > 0 ? begin : std::clamp(prompts_[idx(input.slot)], begin, end);
-  std::vector<PassShape::Piece> pieces = shape_->prompt_pieces(begin, prompt);
-  const std::vector<PassShape::Piece> others = shape_->pieces(prompt, end);
-  pieces.insert(pieces.end(), others.begin(), others.end());
-  return pieces;
-}
-
-void Context::decode_in_pieces(const std::vector<PassInput>& inputs) {
   begin_pass();
   rows_.clear();
-  int num_tokens = 0, num_rows = 0;  // rows of the last pass, which the next one overwrites
+  const std::vector<PlannedPass>& passes = policy_.plan(inputs, slots_for_policy());
+  int rows_made = 0;  // by the last pass, which the next one overwrites
   const auto keep_rows = [&] {
-    rows_.insert(rows_.end(), logits_, logits_ + idx(num_rows) * idx(vocabulary_size_));
-    num_rows = 0;
+    rows_.insert(rows_.end(), logits_, logits_ + idx(rows_made) * idx(vocabulary_size_));
+    rows_made = 0;
   };
-  for (auto input = inputs.begin(); input != inputs.end();) {
-    const auto end = shared_pass(input, inputs.end());
-    const int begin = next_position(input->slot);
-    for (const PassShape::Piece& piece : pieces_of(*input)) {
-      if (num_rows > 0) keep_rows();
-      const int read = piece.begin - begin, left = input->num_tokens - read - piece.count;
-      num_rows = std::clamp(input->num_rows - left, 0, piece.count);
-      if (end - input > 1) {
-        num_rows = static_cast<int>(end - input) * piece.count;
-        read_piece({input, end}, piece);
-      } else {
-        read_piece({{input->slot, input->tokens + read, piece.count, num_rows}}, piece);
-      }
+  for (const PlannedPass& pass : passes) {
+    if (rows_made > 0) keep_rows();
+    if (passes.size() > 1 && cancelled_ && cancelled_()) {
+      undo_pass();
+      throw Cancelled("generation was cancelled");
     }
-    for (; input != end; ++input) num_tokens += input->num_tokens;
+    run(pass);
+    for (const PassPart& part : pass.parts) rows_made += part.num_rows;
   }
   if (!rows_.empty()) {
-    if (num_rows > 0) keep_rows();
+    if (rows_made > 0) keep_rows();
     logits_ = rows_.data();
   }
-  pass_size_ = num_tokens;
+  if (shape()) pass_size_ = num_tokens;
 }
 
-// The end of the inputs that can be read in one pass with the first one, with the bits that each has alone: llama.cpp
-// computes equally many tokens of adjacent slots together, over as many cells as the longest slot needs.
-Context::Inputs Context::shared_pass(Inputs first, Inputs end) const {
-  const auto piece = [&](const PassInput& input) -> std::optional<PassShape::Piece> {
-    if (input.num_rows != input.num_tokens || input.num_tokens > shape_->width) return std::nullopt;
-    const std::vector<PassShape::Piece> pieces = pieces_of(input);
-    return pieces.size() == 1 ? std::optional(pieces.front()) : std::nullopt;
-  };
-  if (shape_->pads || recurrent_) return first + 1;
-  const auto one = piece(*first);
-  if (!one) return first + 1;
-  int num_tokens = one->count;
-  for (auto next = first + 1; next != end; ++next) {
-    const auto other = piece(*next);
-    num_tokens += one->count;
-    const bool fits = other && next->slot == (next - 1)->slot + 1 && num_tokens <= shape_->width;
-    if (!fits || other->count != one->count || PassShape::num_cells(*other) != PassShape::num_cells(*one)) return next;
-  }
-  return end;
+const std::vector<PassPolicy::Slot>& Context::slots_for_policy() {
+  policy_slots_.clear();
+  for (int slot = 0; slot < options_.num_slots; ++slot)
+    policy_slots_.push_back({next_position(slot), num_held(slot), text(slot).prompt_end});
+  return policy_slots_;
 }
 
-// A pass over the same piece of several slots, or of one.
-void Context::read_piece(const std::vector<PassInput>& inputs, const PassShape::Piece& piece) {
-  const int num_padding = piece.width - piece.count;
-  if (cancelled_ && cancelled_()) {
-    undo_pass();
-    throw Cancelled("generation was cancelled");
-  }
+void Context::run(const PlannedPass& pass) {
   batch_->clear();
-  for (const PassInput& input : inputs) {
-    drop_padding(input.slot);
-    makes_all_rows_ = input.num_rows > 0;
-    add_input(input);
-    add_padding(input.slot, num_padding);
-    makes_all_rows_ = false;
-    if (recurrent_) recurrent_->begin_pass(input.slot);
+  makes_all_rows_ = pass.makes_all_rows;
+  for (const PassPart& part : pass.parts) {
+    drop_padding(part.slot);
+    add(part);
+    if (recurrent_) recurrent_->begin_pass(part.slot);
   }
   before_pass();
-  const int first_row = piece.count - inputs.front().num_rows;
-  run_pass(batch_->get(), {first_row, inputs.size() > 1 ? INT_MAX : piece.count});
-  for (const PassInput& input : inputs) {
-    const int slot = input.slot;
-    lengths_[idx(slot)] -= num_padding;
+  run_pass(batch_->get(), {pass.first_row, pass.end_row});
+  for (const PassPart& part : pass.parts) {
+    const int slot = part.slot, num_read = part.num_tokens + part.num_padding;
+    text(slot).length -= part.num_padding;
     if (recurrent_) {
-      recurrent_->end_pass(slot, piece.width);
-      padding_[idx(slot)] = num_padding;
-    } else if (num_padding > 0) {
+      recurrent_->end_pass(slot, num_read);
+      text(slot).padding = part.num_padding;
+    } else if (part.num_padding > 0) {
       llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot), -1);
     }
-    int& whole = whole_pieces_[idx(slot)];
-    if (piece.begin == whole && piece.count == shape_->prompt_width) whole += piece.count;
+    int& whole = text(slot).whole_pieces;
+    const bool is_whole_piece = shape() && part.num_tokens == shape()->prompt_width;
+    if (is_whole_piece && next_position(slot) - part.num_tokens == whole) whole += part.num_tokens;
   }
-  after_piece();
+  after_pass();
 }
 
 // llama.cpp can go back only once after a pass, so padding is dropped when the final length is known.
 void Context::drop_padding(int slot) const {
-  int& padding = padding_[idx(slot)];
+  int& padding = texts_[idx(slot)].padding;
   if (padding == 0) return;
   const int length = next_position(slot);
   if (recurrent_->truncate(slot, length + padding, length) != length) {
@@ -384,12 +315,12 @@ void Context::drop_padding(int slot) const {
 }
 
 int Context::reusable(int slot, int length) const {
-  return shape_ ? shape_->reusable(std::min(length, whole_pieces_[idx(slot)])) : length;
+  return shape() ? shape()->reusable(std::min(length, text(slot).whole_pieces)) : length;
 }
 
 void Context::begin_pass() {
   model_->check_devices();  // before: a lost server never returns; after: its reads were zeros
-  lengths_before_ = lengths_;
+  for (SlotText& text : texts_) text.length_before = text.length;
 }
 
 void Context::run_pass(const llama_batch& batch, RowRange wanted) {
@@ -454,93 +385,57 @@ void Context::encode(const llama_batch& rows) {
   check_pass(guarded([&] { return llama_encode(context_.get(), rows); }), rows.n_tokens);
 }
 
-// Returns the slots to lengths_before_, or less.
+// Returns the slots to their lengths before the pass, or less.
 void Context::undo_pass() {
   for (int slot = 0; slot < options_.num_slots; ++slot) {
-    int& cached = lengths_[idx(slot)];
-    const int before = lengths_before_[idx(slot)];
-    if (cached == before) continue;
+    SlotText& text = this->text(slot);
+    const int before = text.length_before;
+    if (text.length == before) continue;
     if (!recurrent_) {
       truncate(slot, before);
-    } else if (const int kept = recurrent_->recover(slot, before - offset(slot))) {
-      cached = offset(slot) + kept;
-      padding_[idx(slot)] = 0;
+    } else if (const int kept = recurrent_->recover(slot, text.position_of(before))) {
+      text.length = text.place_of(kept);
+      text.padding = 0;
     } else {
       start_at(slot, 0);
     }
   }
 }
 
-void Context::add_input(const PassInput& input) {
-  for (int i = 0; i < input.num_tokens; ++i) {
-    add(input.tokens[i], input.slot, next_position(input.slot), i >= input.num_tokens - input.num_rows);
-  }
-}
-
-void Context::add_padding(int slot, int count) {
-  for (int i = 0; i < count; ++i) add(0, slot, next_position(slot), false);
+void Context::add(const PassPart& part) {
+  for (int i = 0; i < part.num_tokens; ++i)
+    add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
+  for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, next_position(part.slot), false);
 }
 
 // A draft may have fewer ids than its target; it reads id 0 instead of an id that it lacks.
 void Context::add(Token token, int slot, int position, bool makes_row) {
   batch_->add(token < vocabulary_size_ ? token : 0, position, slot, makes_row || makes_all_rows_);
-  ++lengths_[idx(slot)];
-}
-
-// llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several
-// adjacent slots, and the rest goes into further passes. Padding turns this into one pass with more tokens. The choice
-// assumes that a pass costs as much as reading the weights, which takes as long as computing about 8 tokens, plus its
-// tokens.
-bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
-  constexpr int cost_of_weights = 8;
-  const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
-  if (!can_pad() || padded > options_.batch_size) return false;
-  for (int slot = first; slot <= last; ++slot) {
-    if (num_held(slot) + width > options_.context_length) return false;
-  }
-  int passes = 0, num_tokens = 0;
-  left_.clear();
-  for (const PassInput& input : inputs) {
-    num_tokens += input.num_tokens;
-    left_.push_back(input.num_tokens);
-  }
-  const auto first_left = [this] {
-    return idx(std::find_if(left_.begin(), left_.end(), [](int n) { return n > 0; }) - left_.begin());
-  };
-  for (std::size_t begin = 0, end = 0; begin < left_.size(); begin = first_left()) {
-    int least = left_[begin];
-    for (end = begin + 1; end < left_.size() && left_[end] > 0 && inputs[end].slot == inputs[end - 1].slot + 1; ++end) {
-      least = std::min(least, left_[end]);
-    }
-    for (std::size_t i = begin; i < end; ++i) left_[i] -= least;
-    ++passes;
-  }
-  return cost_of_weights + padded <= passes * cost_of_weights + num_tokens;
+  ++text(slot).length;
 }
 
 const float* Context::logits(int row) const { return logits_ + idx(row) * idx(vocabulary_size_); }
 
 void Context::truncate(int slot, int new_length) {
-  int& cached = lengths_[idx(slot)];
-  if (new_length >= cached) return;
-  if (new_length < whole_pieces_[idx(slot)]) whole_pieces_[idx(slot)] = new_length = reusable(slot, new_length);
+  SlotText& text = this->text(slot);
+  if (new_length >= text.length) return;
+  if (new_length < text.whole_pieces) text.whole_pieces = new_length = reusable(slot, new_length);
   if (new_length <= first(slot)) return start_at(slot, 0);
   llama_memory_t memory = llama_get_memory(context_.get());
-  int kept = new_length - offset(slot);
-  const int read = next_position(slot) + padding_[idx(slot)];
-  padding_[idx(slot)] = 0;
+  int kept = text.position_of(new_length);
+  const int read = text.next_position() + text.padding;
+  text.padding = 0;
   // A context without a memory is an encoder, which reads a text in one pass.
   if (recurrent_) kept = recurrent_->truncate(slot, read, kept);
   else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
-  if (kept > 0) cached = offset(slot) + kept;
+  if (kept > 0) text.length = text.place_of(kept);
   else start_at(slot, 0);  // a memory that cannot keep a prefix is cleared
 }
 
 void Context::start_at(int slot, int position) {
   if (llama_memory_t memory = llama_get_memory(context_.get())) llama_memory_seq_rm(memory, slot, -1, -1);
   if (recurrent_) recurrent_->forget(slot);
-  lengths_[idx(slot)] = firsts_[idx(slot)] = offsets_[idx(slot)] = position;
-  whole_pieces_[idx(slot)] = padding_[idx(slot)] = 0;
+  text(slot).start_at(position);
 }
 
 // The other cells move to the beginning, because the block of attention's sums that a token belongs to must depend only
@@ -552,19 +447,19 @@ bool Context::drop_before(int slot, int position) {
     return true;
   }
   if (is_recurrent_only(model_->architecture())) {  // the state does not grow
-    firsts_[idx(slot)] = position;
+    text(slot).first = position;
     return true;
   }
-  const int longest = position - offset(slot) + options_.context_length;
+  const int longest = text(slot).position_of(position) + options_.context_length;
   if (recurrent_ || longest > model_->trained_context()) return false;
   llama_memory_t memory = llama_get_memory(context_.get());
   const int last = next_position(slot) - 1;
   CellChange change(*this, slot);
-  if (!llama_memory_seq_rm(memory, slot, 0, position - offset(slot))) return false;
+  if (!llama_memory_seq_rm(memory, slot, 0, text(slot).position_of(position))) return false;
   const std::string cells = state(slot);
   llama_memory_seq_rm(memory, slot, -1, -1);
   if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != last) return false;
-  firsts_[idx(slot)] = position;
+  text(slot).first = position;
   change.commit();
   return true;
 }
@@ -581,7 +476,7 @@ void Context::checkpoint(int slot, int pass_tokens) {
   if (!recurrent_) return;
   const int length = next_position(slot);
   drop_padding(slot);
-  if (shape_ && shape_->pieces(length, length + pass_tokens).size() > 1) pass_tokens = 0;
+  if (shape() && shape()->pieces(length, length + pass_tokens).size() > 1) pass_tokens = 0;
   guarded([&] { recurrent_->checkpoint(slot, length, pass_tokens); });
 }
 
@@ -597,9 +492,7 @@ void Context::copy(int from, int to) {
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
     guarded([&] { return context_->memory_update(false); });
   }
-  for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_, &prompts_, &whole_pieces_}) {
-    (*places)[idx(to)] = (*places)[idx(from)];
-  }
+  text(to) = text(from);
   change.commit();
 }
 
@@ -608,7 +501,7 @@ std::string Context::state(int slot) const {
   std::string bytes(llama_state_seq_get_size(context_.get(), slot), '\0');
   auto* const data = reinterpret_cast<std::uint8_t*>(bytes.data());
   bytes.resize(guarded([&] { return llama_state_seq_get_data(context_.get(), data, bytes.size(), slot); }));
-  if (shape_) bytes.append(reinterpret_cast<const char*>(&whole_pieces_[idx(slot)]), sizeof(int));
+  if (shape()) bytes.append(reinterpret_cast<const char*>(&text(slot).whole_pieces), sizeof(int));
   return bytes;
 }
 
@@ -626,21 +519,21 @@ bool Context::put_state(int slot, const std::string& state) {
 }
 
 bool Context::restore(int slot, const std::string& state, int length) {
-  if (!shape_) return restore_cache(slot, state, length);
+  if (!shape()) return restore_cache(slot, state, length);
   int whole = 0;
   if (state.size() < sizeof whole) return false;
   const std::size_t size = state.size() - sizeof whole;
   std::memcpy(&whole, state.data() + size, sizeof whole);
   if (!restore_cache(slot, state.substr(0, size), length)) return false;
-  whole_pieces_[idx(slot)] = std::clamp(whole, 0, length);
+  text(slot).whole_pieces = std::clamp(whole, 0, length);
   return true;
 }
 
 bool Context::restore_cache(int slot, const std::string& state, int length) {
   start_at(slot, 0);
-  const int before = first_position();
+  const int before = first_position_;
   if (length <= before) {
-    lengths_[idx(slot)] = length;
+    text(slot).length = length;
     return true;
   }
   llama_memory_t memory = llama_get_memory(context_.get());
@@ -651,10 +544,10 @@ bool Context::restore_cache(int slot, const std::string& state, int length) {
   else is_restored = is_restored && (recurrent_ || first == before) && last == length - 1;
   if (!is_restored) return false;
   change.commit();
-  lengths_[idx(slot)] = length;
+  text(slot).length = length;
   if (options_.holds_window) {
-    offsets_[idx(slot)] = length - 1 - last;
-    firsts_[idx(slot)] = offset(slot) + (recurrent_ ? 0 : first);
+    text(slot).origin = length - 1 - last;
+    text(slot).first = text(slot).place_of(recurrent_ ? 0 : first);
   }
   return true;
 }

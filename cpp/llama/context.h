@@ -13,8 +13,9 @@
 
 #include "base/index.h"
 #include "llama/model.h"
-#include "llama/pass_shape.h"
+#include "llama/pass_policy.h"
 #include "llama/recurrent_state.h"
+#include "llama/slot_text.h"
 #include "speculative/windowed_model.h"
 
 struct ggml_tensor;
@@ -66,6 +67,8 @@ class Context : public WindowedModel {
     int max_made_rows;          // of logits in a pass
     bool runs_prediction_layers = false;
     bool makes_embeddings = false;  // for every token of a pass with rows; such a model may lack a cache
+    bool allows_padding = true;
+    int first_position = 0;  // of a slot's cells
     const Context* target =
         nullptr;  // its embeddings, output matrix, keys and values replace those that the file lacks
     // ggml calls this for every tensor before a pass computes it (ask), and again, after computing it, for those that
@@ -90,21 +93,21 @@ class Context : public WindowedModel {
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
   // Of passes; 0: any. Less than asked for if recurrent layers cannot take padding back.
-  int width() const { return shape_ ? shape_->width : 0; }
+  int width() const { return shape() ? shape()->width : 0; }
   // Uses the devices' batch-invariant kernels, if they have some, for passes without padding. Since a driver may
   // compile them otherwise for each number of tokens, the rows of some tokens are compared in passes of all widths.
   // Returns false if passes are padded. To be called before anything is read.
   bool leave_out_padding();
-  int length(int slot) const override { return lengths_[idx(slot)]; }
+  int length(int slot) const override { return text(slot).length; }
   // On devices, prompts are dropped in whole pieces.
   void truncate(int slot, int length) override;
   int reusable(int slot, int length) const override;
-  int prompt_piece() const override { return shape_ ? shape_->prompt_width : 1; }
-  void expect_prompt(int slot, int length) override { prompts_[idx(slot)] = length; }
+  int prompt_piece() const override { return shape() ? shape()->prompt_width : 1; }
+  void expect_prompt(int slot, int length) override { text(slot).prompt_end = length; }
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
-  int first(int slot) const override { return firsts_[idx(slot)]; }
+  int first(int slot) const override { return text(slot).first; }
   void start_at(int slot, int position) override;
   bool drop_before(int slot, int position) override;
 
@@ -127,20 +130,17 @@ class Context : public WindowedModel {
           const Setup& setup);
   static Setup whole_model_setup(const Model& model, const Options& options);
 
-  // Adds the input to the batch of the running pass.
-  virtual void add_input(const PassInput& input);
-  virtual void add_padding(int slot, int count);  // tokens that are removed from the cache after the pass
-  virtual bool can_pad() const { return !recurrent_; }
+  // Adds the part's tokens and its padding to the batch of the running pass.
+  virtual void add(const PassPart& part);
   virtual void before_pass() {}  // the batch is complete
-  virtual void after_piece() {}  // after each piece of an input that is read in several passes
-  bool reads_in_pieces() const { return shape_.has_value(); }
+  virtual void after_pass() {}
+  bool reads_in_pieces() const { return shape().has_value(); }
   void add(Token token, int slot, int position, bool makes_row);
-  void skip(int slot) { ++lengths_[idx(slot)]; }  // counts a token that is not read
+  void skip(int slot) { ++text(slot).length; }  // counts a token that is not read
 
-  virtual int first_position() const { return 0; }  // of a slot's cells
-  int num_held(int slot) const { return length(slot) - first(slot); }
+  int num_held(int slot) const { return text(slot).num_cells(); }
   // llama.cpp's position of the token that the slot reads next; 0 when reading of a window begins.
-  int next_position(int slot) const { return length(slot) - offset(slot); }
+  int next_position(int slot) const { return text(slot).next_position(); }
 
   void encode(const llama_batch& rows);  // a pass of llama.cpp's encoder
   // Of the rows of logits that a pass makes.
@@ -178,7 +178,8 @@ class Context : public WindowedModel {
     bool is_committed_ = false;
   };
 
-  int offset(int slot) const { return offsets_[idx(slot)]; }
+  SlotText& text(int slot) { return texts_[idx(slot)]; }
+  const SlotText& text(int slot) const { return texts_[idx(slot)]; }
   bool restore_cache(int slot, const std::string& state, int length);
   bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
@@ -188,14 +189,11 @@ class Context : public WindowedModel {
   void check_pass(int status, int num_tokens);
   void try_pass(const llama_batch& batch, RowRange wanted);
   void undo_pass();
-  bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void choose_shape(bool pads);
   std::vector<float> rows_of(const std::vector<Token>& tokens, const std::vector<int>& passes);
-  void decode_in_pieces(const std::vector<PassInput>& inputs);
-  std::vector<PassShape::Piece> pieces_of(const PassInput& input) const;
-  using Inputs = std::vector<PassInput>::const_iterator;
-  Inputs shared_pass(Inputs first, Inputs end) const;
-  void read_piece(const std::vector<PassInput>& inputs, const PassShape::Piece& piece);
+  const std::optional<PassShape>& shape() const { return policy_.shape(); }
+  const std::vector<PassPolicy::Slot>& slots_for_policy();
+  void run(const PlannedPass& pass);
   void drop_padding(int slot) const;
 
   std::shared_ptr<const Model> model_;
@@ -206,17 +204,12 @@ class Context : public WindowedModel {
   mutable std::optional<RecurrentState> recurrent_;  // for models with recurrent layers
   bool lacks_snapshots_ = false;
   std::unique_ptr<Batch> batch_;
-  std::vector<int> lengths_;         // [num_slots] tokens of the text up to the last one in the cache
-  std::vector<int> firsts_;          // the first one in the cache
-  std::vector<int> offsets_;         // position in the text of llama.cpp's position 0
-  std::vector<int> lengths_before_;  // the running or last pass
-  std::vector<int> left_;            // scratch of worth_padding()
-  std::optional<PassShape> shape_;
-  std::vector<int> prompts_;          // by slot: tokens of the prompt, which are read in prompt pieces
-  std::vector<int> whole_pieces_;     // by slot: tokens that were read in whole prompt pieces
-  mutable std::vector<int> padding_;  // by slot: tokens after the last piece's own that the recurrent state has read
-  bool makes_all_rows_ = false;       // in the running pass, also for padding
-  std::vector<float> rows_;           // of the last decode(), if more than one of its passes made some
+  mutable std::vector<SlotText> texts_;  // [num_slots]; padding is dropped when a slot is looked at
+  const int first_position_;             // of a slot's cells
+  PassPolicy policy_;
+  std::vector<PassPolicy::Slot> policy_slots_;  // scratch of decode()
+  bool makes_all_rows_ = false;                 // in the running pass, also for padding
+  std::vector<float> rows_;                     // of the last decode(), if more than one of its passes made some
   const float* logits_ = nullptr;
   int pass_size_ = 0;
   std::function<bool()> cancelled_;

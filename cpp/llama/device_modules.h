@@ -1,5 +1,5 @@
 // ggml's device backends (Vulkan, CUDA, Metal). Each is a module in a file of its own, loaded before the first model
-// unless no layer may run on a device. If the file is missing or cannot run, everything else still works.
+// unless devices are disabled. If the file is missing or cannot run, everything else still works.
 #pragma once
 
 #include <string>

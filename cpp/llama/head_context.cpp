@@ -25,7 +25,8 @@ class Eagle3 final : public HeadContext {
  public:
   Eagle3(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
          const Setup& setup, int target_row_size)
-      : HeadContext(std::move(model), std::move(threads), options, setup), target_row_size_(target_row_size) {}
+      : HeadContext(std::move(model), std::move(threads), options, setup, reading()),
+        target_row_size_(target_row_size) {}
 
   int target_row_size() const override { return target_row_size_; }
 
@@ -41,15 +42,11 @@ class Eagle3 final : public HeadContext {
   }
 
  private:
-  void add_input(const PassInput& input) override {
-    if (length(input.slot) == 1) llama_memory_seq_rm(llama_get_memory(get()), input.slot, -1, -1);
-    HeadContext::add_input(input);
+  static Reading reading() {
+    Reading reading;
+    reading.skips_first = reading.makes_rows_together = true;
+    return reading;
   }
-  bool reads(const PassInput& input, int i) const override {
-    return length(input.slot) > 0 || i == input.num_tokens - 1;
-  }
-  bool makes_rows_together() const override { return true; }
-  int first_position() const override { return 1; }
 
   int target_row_size_;
   std::vector<std::int8_t> wants_output_;  // scratch of fuse()
@@ -61,7 +58,7 @@ class Assistant final : public HeadContext {
  public:
   Assistant(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
             const Setup& setup, const Context& target)
-      : HeadContext(std::move(model), std::move(threads), options, setup), target_(target) {}
+      : HeadContext(std::move(model), std::move(threads), options, setup, reading(target)) {}
 
   std::string state(int /*slot*/) const override { return ""; }
   bool restore(int slot, const std::string& /*state*/, int new_length) override {
@@ -71,11 +68,12 @@ class Assistant final : public HeadContext {
   }
 
  private:
-  bool reads(const PassInput& input, int i) const override { return i == input.num_tokens - 1; }
-  int position(int slot) const override { return target_.length(slot); }
-  bool can_pad() const override { return false; }
-
-  const Context& target_;
+  static Reading reading(const Context& target) {
+    Reading reading;
+    reading.only_last = true;
+    reading.takes_positions = &target;
+    return reading;
+  }
 };
 
 }  // namespace
@@ -205,10 +203,10 @@ void HeadTarget::decode(const std::vector<PassInput>& inputs) {
   places_.clear();
   collected_.clear();
   Context::decode(inputs);
-  if (collects_rows() && !reads_in_pieces()) collect_rows();
 }
 
-void HeadTarget::after_piece() {
+void HeadTarget::after_pass() {
+  if (!collects_rows()) return;
   collect_rows();
   places_.clear();
 }
@@ -222,9 +220,9 @@ void HeadTarget::before_pass() {
   }
 }
 
-void HeadTarget::add_input(const PassInput& input) {
-  for (int i = 0; i < input.num_tokens; ++i) places_.push_back(batch().size() + i);
-  Context::add_input(input);
+void HeadTarget::add(const PassPart& part) {
+  for (int i = 0; i < part.num_tokens; ++i) places_.push_back(batch().size() + i);
+  Context::add(part);
 }
 
 void HeadTarget::collect_rows() {
@@ -263,10 +261,12 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
     case HeadKind::eagle3:
       setup.max_made_rows = options.batch_size;
       setup.target = &target;
+      setup.first_position = 1;
       return std::make_unique<Eagle3>(std::move(model), std::move(threads), options, setup, target.hidden_size());
     case HeadKind::assistant:
       setup.runs_prediction_layers = true;
       setup.target = &target;
+      setup.allows_padding = false;
       return std::make_unique<Assistant>(std::move(model), std::move(threads), options, setup, target);
     case HeadKind::mtp:
       setup.runs_prediction_layers = true;
@@ -274,14 +274,15 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
     default:
       throw std::logic_error("a context of a drafting head needs one");
   }
-  std::unique_ptr<HeadContext> context(new HeadContext(std::move(model), std::move(threads), options, setup));
+  std::unique_ptr<HeadContext> context(new HeadContext(std::move(model), std::move(threads), options, setup, {}));
   llama_set_nextn_layer_offset(context->get(), layer);
   return context;
 }
 
 HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
-                         const Options& options, const Setup& setup)
+                         const Options& options, const Setup& setup, const Reading& reading)
     : Context(std::move(model), std::move(threads), options, setup),
+      reading_(reading),
       hidden_size_(llama_model_n_embd_out(this->model().get())),
       wants_last_rows_(this->model().head_rows_need_logits()),
       read_rows_(idx(options.batch_size) * idx(hidden_size_)) {
@@ -294,29 +295,34 @@ void HeadContext::decode_with(const std::vector<PassInput>& inputs, const float*
   rows_.clear();
   num_made_rows_ = 0;
   next_row_ = rows;
-  wants_all_rows_ = makes_rows_together() && std::any_of(inputs.begin(), inputs.end(),
-                                                         [](const PassInput& input) { return input.num_rows > 0; });
+  wants_all_rows_ =
+      reading_.makes_rows_together &&
+      std::any_of(inputs.begin(), inputs.end(), [](const PassInput& input) { return input.num_rows > 0; });
   Context::decode(inputs);
 }
 
-void HeadContext::add_input(const PassInput& input) {
-  for (int i = 0; i < input.num_tokens; ++i) {
-    const float* const row = next_row_;
-    if (next_row_ != nullptr) next_row_ += hidden_size_;
-    if (!reads(input, i)) {
-      places_.push_back(-1);
-      skip(input.slot);
-      continue;
-    }
-    const bool wants_row = i >= input.num_tokens - input.num_rows, is_last = i == input.num_tokens - 1;
-    places_.push_back(batch().size());
-    if (wants_row) rows_.push_back(num_made_rows_);
-    add(input.tokens[i], input.slot, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), row);
-  }
+bool HeadContext::reads(const PassPart& part, int index) const {
+  if (index == part.num_tokens - 1) return true;
+  return !reading_.only_last && !(reading_.skips_first && length(part.slot) == 0);
 }
 
-void HeadContext::add_padding(int slot, int count) {
-  for (int i = 0; i < count; ++i) add(0, slot, wants_all_rows_, nullptr);
+void HeadContext::add(const PassPart& part) {
+  const bool drops_first = reading_.skips_first && part.num_tokens > 0 && length(part.slot) == 1;
+  if (drops_first) llama_memory_seq_rm(llama_get_memory(get()), part.slot, -1, -1);
+  for (int i = 0; i < part.num_tokens; ++i) {
+    const float* const row = next_row_;
+    if (next_row_ != nullptr) next_row_ += hidden_size_;
+    if (!reads(part, i)) {
+      places_.push_back(-1);
+      skip(part.slot);
+      continue;
+    }
+    const bool wants_row = i >= part.num_tokens - part.num_rows, is_last = i == part.num_tokens - 1;
+    places_.push_back(batch().size());
+    if (wants_row) rows_.push_back(num_made_rows_);
+    add(part.tokens[i], part.slot, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), row);
+  }
+  for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, wants_all_rows_, nullptr);
 }
 
 // row: read with the token; null: zeros.
@@ -324,7 +330,8 @@ void HeadContext::add(Token token, int slot, bool makes_row, const float* row) {
   const auto to = read_rows_.begin() + static_cast<std::ptrdiff_t>(batch().size()) * hidden_size_;
   if (row == nullptr) std::fill_n(to, hidden_size_, 0.0f);
   else std::copy_n(row, hidden_size_, to);
-  Context::add(token, slot, position(slot), makes_row);
+  const Context* const of = reading_.takes_positions;
+  Context::add(token, slot, of == nullptr ? length(slot) : of->length(slot), makes_row);
   if (makes_row) ++num_made_rows_;
 }
 

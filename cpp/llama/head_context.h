@@ -37,9 +37,9 @@ class HeadTarget final : public Context, public HiddenRowModel {
   };
 
   static Setup target_setup(const Model& model, const Options& options, HeadTarget* self);
-  void add_input(const PassInput& input) override;
+  void add(const PassPart& part) override;
   void before_pass() override;
-  void after_piece() override;
+  void after_pass() override;
   void ask_for_rows();
   bool gives_rows();
   void watch_rows();
@@ -76,20 +76,22 @@ class HeadContext : public Context, public HeadLayers {
       int token) const override;  // for some heads (OwnHeadInfo::rows_need_logits) only the last token of an input
 
  protected:
+  // How a head reads a text. Of a token that it does not read, only the place is counted.
+  struct Reading {
+    bool only_last = false;                    // of a pass
+    bool skips_first = false;                  // of the text, unless it is the last so far
+    bool makes_rows_together = false;          // llama.cpp computes logits for every token of a pass that computes any
+    const Context* takes_positions = nullptr;  // each token has the position that this context reads next
+  };
   HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
-              const Setup& setup);
-
-  void add_input(const PassInput& input) override;
-  // Whether a token of an input is read; otherwise only its place is counted.
-  virtual bool reads(const PassInput& /*input*/, int /*index*/) const { return true; }
-  virtual int position(int slot) const { return length(slot); }
-  // Whether llama.cpp computes logits for every token of a pass that computes any.
-  virtual bool makes_rows_together() const { return false; }
+              const Setup& setup, const Reading& reading);
 
  private:
-  void add_padding(int slot, int count) override;
+  void add(const PassPart& part) override;
+  bool reads(const PassPart& part, int index) const;
   void add(Token token, int slot, bool makes_row, const float* hidden);
 
+  const Reading reading_;
   int hidden_size_;
   // Computes logits for the last token of every input, which otherwise has no hidden row.
   bool wants_last_rows_;

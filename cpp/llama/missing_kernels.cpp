@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <map>
 
+#include "base/weight_types.h"
 #include "ggml-backend.h"
-#include "gguf/types.h"
 #include "llama-model.h"
 #include "platform/memory.h"
 
@@ -22,7 +22,7 @@ std::string weights_without_kernels(const llama_model* model, const std::vector<
   }
   std::string text;
   for (const auto& [type, sum] : bytes)
-    text += (text.empty() ? "" : ", ") + mebibytes(sum) + " in " + find_ggml_type(type)->name;
+    text += (text.empty() ? "" : ", ") + mebibytes(sum) + " in " + find_weight_type(type)->name;
   return text;
 }
 

@@ -126,10 +126,10 @@ void check_tensor_types(const std::vector<GgufFile>& parts) {
         if (op == expert_ids_op) check_expert_ids(parts.front(), part, tensor);
         continue;
       }
-      fail_file(
-          part.path,
-          "tensor " + shown(tensor.name) + " has type " + find_ggml_type(tensor.type)->name + ", expected " + expected,
-          convert_again);
+      fail_file(part.path,
+                "tensor " + shown(tensor.name) + " has type " + find_weight_type(tensor.type)->name + ", expected " +
+                    expected,
+                convert_again);
     }
   }
 }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cache/checked_file.h"
+#include "disk_cache/checked_file.h"
 #include "ggml.h"
 #include "gguf/gguf_file.h"
 #include "graph/blocks.h"

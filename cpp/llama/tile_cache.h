@@ -1,4 +1,4 @@
-// Keeps tiles for later processes in a folder (cache/bounded_folder.h). A later start maps a file, which processes
+// Keeps tiles for later processes in a folder (disk_cache/bounded_folder.h). A later start maps a file, which processes
 // share, instead of repacking weights. Nothing here makes a run fail: without a file, weights are repacked.
 //
 // The key of an entry is the state of the model's files and the list of their matrices with the types of the copies. An
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "cache/bounded_folder.h"
+#include "disk_cache/bounded_folder.h"
 #include "llama/tile_memory.h"
 #include "platform/file.h"
 #include "platform/shared_mapping.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/parallel.h"
-#include "cache/checked_file.h"
+#include "disk_cache/checked_file.h"
 #include "platform/huge_pages.h"
 
 namespace specdec {

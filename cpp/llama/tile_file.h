@@ -1,8 +1,8 @@
 // A file of tiles that a later process maps instead of repacking weights.
 //
 // Little-endian: "SDTILES1", u64 bytes of the key, the key, u64 bytes of the tiles, for every 4 MiB of them the
-// ContentHash (cache/checked_file.h), 16 characters, and the ContentHash of all so far; the tiles from byte 2^21 to the
-// end. No tile is used before all hashes have been checked, so a wrong tile is as unlikely as a wrong weight.
+// ContentHash (disk_cache/checked_file.h), 16 characters, and the ContentHash of all so far; the tiles from byte 2^21
+// to the end. No tile is used before all hashes have been checked, so a wrong tile is as unlikely as a wrong weight.
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/weight_types.h"
 #include "gguf/gguf_file.h"
-#include "gguf/types.h"
 #include "model_file/encoder.h"
 
 namespace specdec {
@@ -53,7 +53,7 @@ KvType parse_kv_type(const std::string& name) {
 
 int ggml_type_of(KvType type) { return type == KvType::q8_0 ? type_id::q8_0 : type_id::f16; }
 
-std::uint64_t block_size(KvType type) { return find_ggml_type(ggml_type_of(type))->block; }
+std::uint64_t block_size(KvType type) { return find_weight_type(ggml_type_of(type))->columns; }
 
 CacheShape CacheShape::of(const GgufFile& first_part) {
   const std::string architecture = first_part.string("general.architecture").value_or(""), prefix = architecture + ".";
@@ -76,10 +76,10 @@ CacheShape CacheShape::of(const GgufFile& first_part) {
 
 std::uint64_t CacheShape::bytes(std::uint64_t tokens, KvType type, std::size_t layers) const {
   const auto end = heads.begin() + static_cast<std::ptrdiff_t>(std::min(layers, heads.size()));
-  const GgmlType& stored = *find_ggml_type(ggml_type_of(type));
+  const WeightType& stored = *find_weight_type(ggml_type_of(type));
   const std::uint64_t numbers = std::max(full.key, windowed.key) + std::max(full.value, windowed.value);
   const std::uint64_t per_token =
-      std::accumulate(heads.begin(), end, std::uint64_t{0}) * numbers * stored.bytes / stored.block;
+      std::accumulate(heads.begin(), end, std::uint64_t{0}) * numbers * stored.bytes / stored.columns;
   return product(per_token, tokens);
 }
 

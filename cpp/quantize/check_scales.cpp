@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "gguf/types.h"
+#include "base/weight_types.h"
 #include "weights/mxfp6/codec.h"
 
 namespace specdec {

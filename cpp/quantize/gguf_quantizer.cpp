@@ -19,10 +19,10 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/parallel.h"
+#include "base/weight_types.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "gguf/gguf_writer.h"
-#include "gguf/types.h"
 #include "platform/file.h"
 
 namespace specdec {
@@ -153,10 +153,10 @@ void check_input(const Task& task) {
 }
 
 void check_quantizable(const Task& task, bool allow_requantize) {
-  const GgmlType& type = *find_ggml_type(task.source->type);
+  const WeightType& type = *find_weight_type(task.source->type);
   if (!is_readable(type.id))
     fail(task, std::string("has type ") + type.name + ", which cannot be read; convert the model to F16");
-  if (type.bytes >= type.block || allow_requantize) return;
+  if (type.bytes >= type.columns || allow_requantize) return;
   fail(task, std::string("is already quantized to ") + type.name +
                  ": quantizing it again loses accuracy twice; use the original model, or --allow-requantize");
 }
@@ -219,7 +219,7 @@ std::vector<GgufEntry> output_metadata(const GgufFile& first, const std::string&
   set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(written_type)});
   set(metadata, {mxfp6_layout_key, GgufType::u32, mxfp6_layout});
   set(metadata,
-      {"mxfp6.quantization", GgufType::string, std::string(find_ggml_type(written_type)->name) + ", " + description});
+      {"mxfp6.quantization", GgufType::string, std::string(find_weight_type(written_type)->name) + ", " + description});
   return metadata;
 }
 
@@ -432,9 +432,9 @@ class Job {
 
   SquareSums quantize_piece(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece,
                             Scratch& scratch) {
-    const GgmlType& type = *find_ggml_type(task.source->type);
+    const WeightType& type = *find_weight_type(task.source->type);
     const auto cols = static_cast<std::uint64_t>(matrix.cols), rows = static_cast<std::uint64_t>(piece.rows);
-    const std::uint64_t row_bytes = cols / type.block * type.bytes;
+    const std::uint64_t row_bytes = cols / type.columns * type.bytes;
     const std::uint64_t first_row =
         matrix.index * static_cast<std::uint64_t>(matrix.rows) + static_cast<std::uint64_t>(piece.first_row);
     scratch.resize(rows * row_bytes, rows * cols);

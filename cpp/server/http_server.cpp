@@ -166,8 +166,8 @@ class Handover final : public httplib::TaskQueue {
 };
 
 // Closes a connection after reading, for a moment, what the client still sends: unread bytes would reset the
-// connection, and the reply would be lost. If nothing more can come it must not wait; otherwise two clients that do not
-// close their side would delay /health.
+// connection, and the reply would be lost. It does not linger when the client has nothing left to send; otherwise two
+// clients that keep their side open would delay /health.
 void close_after(socket_t socket, int patience_ms) {
   shutdown_sending(static_cast<std::intptr_t>(socket));
   char bytes[4096];

@@ -74,7 +74,7 @@ HttpReply move_slot(Service& service, const HttpRequest& http, int slot, bool is
   try {
     count = once_idle(service, http, [&] {
       Generator& generator = service.generator();
-      return is_save ? generator.save_slot(slot, path) : generator.load_prefix(path, slot);
+      return is_save ? generator.prefixes().save_slot(slot, path) : generator.prefixes().load(path, slot);
     });
   } catch (const Cancelled&) {
     throw;
@@ -95,7 +95,7 @@ HttpReply move_slot(Service& service, const HttpRequest& http, int slot, bool is
 Json slot_json(const Service& service, int slot, const Service::Running* running) {
   Json json = {{"id", slot},
                {"n_ctx", service.generator().n_ctx()},
-               {"speculative", has_draft(service.generator().draft())},
+               {"speculative", has_draft(service.generator().models().plan().draft_source)},
                {"is_processing", running != nullptr}};
   if (running == nullptr) return json;
   const Stats stats = running->handle->stats();
@@ -134,7 +134,7 @@ HttpReply slot_action(Service& service, const HttpRequest& http) {
   const std::string action = http.query_value("action");
   if (action == "save" || action == "restore") return move_slot(service, http, slot, action == "save");
   if (action != "erase") throw wrong_value("action", action, R"("save", "restore" or "erase")");
-  const int count = once_idle(service, http, [&] { return service.generator().erase_slot(slot); });
+  const int count = once_idle(service, http, [&] { return service.generator().prefixes().erase_slot(slot); });
   return json_reply({{"id_slot", slot}, {"n_erased", count}});
 }
 

@@ -31,7 +31,7 @@ Json model_json(const ModelPool::Status& status) {
   const Generator& generator = status.service->generator();
   json["meta"] = {{"n_vocab", generator.vocabulary().size()},
                   {"n_ctx", generator.n_ctx()},
-                  {"n_ctx_train", generator.trained_context()}};
+                  {"n_ctx_train", generator.models().target_model().trained_context()}};
   return json;
 }
 
@@ -72,7 +72,7 @@ Json model_props(const Service& service) {
 // The reason names files, and anybody may ask for /health.
 bool has_lost_device(const Generator& generator) {
   try {
-    generator.check_devices();
+    generator.models().target_model().check_devices();
     return false;
   } catch (const ModelError&) {
     return true;

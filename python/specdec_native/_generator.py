@@ -61,6 +61,13 @@ _takes_chat_options = lists_options(_core.request_options(), ChatOptions, max_to
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
 
 
+class _Runs(threading.local):
+    """The latest runs of the calling thread on a Generator."""
+
+    stream: weakref.ref[Run[Any]] | None = None
+    request: _Submitted | None = None  # of `stream`, `generate` or `prefill`
+
+
 def _several(texts: str | Sequence[str | Sequence[int]]) -> list[str | Sequence[int]]:
     several: list[str | Sequence[int]] = [texts] if isinstance(texts, str) else list(texts)
     if not several:
@@ -171,8 +178,7 @@ class Generator:
         self._engine: _Engine | None = None
         self._path = os.fspath(given["target"])
         self._draft = given["draft"]
-        self._last: _Submitted | None = None  # the running or last request of `stream` or `generate`
-        self._runs = threading.local()  # .latest: the thread's latest stream
+        self._runs = _Runs()
         self._metadata: dict[str, Any] | None = None
         try:
             with _progress.of_load(progress) as show:
@@ -333,17 +339,16 @@ class Generator:
         refer to it."""
         request = self.submit_native(prompt, options, read_prompt=read_prompt)
         self._end_run()
-        self._last = request
+        self._runs.request = request
         return request
 
     def _end_run(self) -> None:
-        latest = getattr(self._runs, "latest", None)
-        run = latest() if latest is not None else None
+        run = self._runs.stream() if self._runs.stream is not None else None
         if run is not None:
             run.supersede()
 
     def _begin(self, run: _AnyRun) -> _AnyRun:
-        self._runs.latest = weakref.ref(run)
+        self._runs.stream = weakref.ref(run)
         return run
 
     def chat_prompt(self, messages: Sequence[Message], options: Mapping[str, Any]) -> _ChatPrompt:
@@ -620,19 +625,19 @@ class Generator:
             return await handle.aresult()
 
     def save_prefix(self, path: str | os.PathLike[str]) -> int:
-        """Write the KV caches of the running or last request of `stream`, `generate` or `prefill` to a file, for
-        `load_prefix`.
+        """Write the KV caches of this thread's running or last request of `stream`, `generate` or `prefill` to a file,
+        for `load_prefix`.
 
         After `prefill(prompt)` this is the prompt without its last token; after the others it includes the output. The
         file is replaced in one step. It has the size of the caches: for each token of a 1.5B model 28 KB, with
         kv_type="q8_0" 15 KB, and in addition the draft's. Returns the number of tokens. Raises Error if nothing was
         read or the file cannot be written.
         """
-        engine = self._core
-        if self._last is None:
+        engine, request = self._core, self._runs.request
+        if request is None:
             raise _core.Error(f"there is no cached prompt to save to {os.fspath(path)}; generate first")
-        self._last.wait(0)  # waits until its prompt is read
-        return engine.save_prefix(self._last, os.fsencode(path))
+        request.wait(0)  # waits until its prompt is read
+        return engine.save_prefix(request, os.fsencode(path))
 
     def load_prefix(self, path: str | os.PathLike[str]) -> int:
         """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them
@@ -654,28 +659,31 @@ class Generator:
 
     @property
     def stats(self) -> Stats:
-        """Counters of the running or last request of `stream` or `generate`, up to its last piece."""
-        engine = self._core
-        if self._last is None:
+        """Counters of this thread's running or last request of `stream` or `generate`, up to its last piece. Streams,
+        handles and completions have their own."""
+        engine, request = self._core, self._runs.request
+        if request is None:
             return Stats(drafting=engine.drafting(None))
-        stats = Stats(**self._last.stats())
-        return stats if stats.drafting else replace(stats, drafting=engine.drafting(self._last))
+        stats = Stats(**request.stats())
+        return stats if stats.drafting else replace(stats, drafting=engine.drafting(request))
 
     @property
     def seed(self) -> int:
-        """The seed of the running or last request of `stream` or `generate`. Given again together with `verification`,
-        a random seed repeats the output, unless draft lengths were "auto" and the verification was not "invariant"."""
-        return 0 if self._last is None else self._last.seed
+        """The seed of this thread's running or last request of `stream` or `generate`. Given again together with
+        `verification`, a random seed repeats the output, unless draft lengths were "auto" and the verification was not
+        "invariant"."""
+        return 0 if self._runs.request is None else self._runs.request.seed
 
     @property
     def verification(self) -> VerificationMode:
-        """The verification mode of the running or last request; never "auto"."""
-        return "block" if self._last is None else cast(VerificationMode, self._last.verification)
+        """The verification mode of this thread's running or last request; never "auto"."""
+        request = self._runs.request
+        return "block" if request is None else cast(VerificationMode, request.verification)
 
     @property
     def drafting(self) -> str:
-        """A sentence that starts with "on", "off" or "undecided": whether the running or last request of `stream` or
-        `generate` uses drafts and what they gain, or why it does not, from the costs measured so far."""
+        """A sentence that starts with "on", "off" or "undecided": whether this thread's running or last request
+        of `stream` or `generate` uses drafts and what they gain, or why it does not, from the costs measured so far."""
         return self.stats.drafting
 
     @property

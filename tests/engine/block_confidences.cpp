@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   std::vector<Token> tokens;
   for (int i = 4; i < argc; ++i) tokens.push_back(std::atoi(argv[i]));
   const auto committed = static_cast<int>(tokens.size());
-  LoadedModels models(options, nullptr);
+  LoadedModels models = load_models(options, nullptr);
   LanguageModel& draft = *models.draft();
   draft.expect_drafts(0, places);
   models.target().decode({{0, tokens.data(), committed - 1, 0}});

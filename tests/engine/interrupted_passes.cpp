@@ -66,7 +66,7 @@ void check(bool is_true, const char* what, int run) {
 struct Engine {
   explicit Engine(const GeneratorOptions& given)
       : options(given),
-        models(options, nullptr),
+        models(load_models(options, nullptr)),
         decoder(models.target(), models.proposer()),
         scheduler(decoder, models.vocabulary(), options.max_sequences) {}
 

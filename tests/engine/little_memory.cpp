@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   options.num_draft_tokens = 5;
   try {
     Generator gen(options);
-    for (const std::string& note : gen.notes()) std::printf("%s\n", note.c_str());
+    for (const std::string& note : gen.models().notes()) std::printf("%s\n", note.c_str());
     Request request;
     request.prompt_tokens = {0, 40, 50, 60, 70};
     request.max_tokens = 40;

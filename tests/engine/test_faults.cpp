@@ -270,9 +270,9 @@ TEST(any_allocation_fails_while_a_conversation_is_restored) {
   GeneratorOptions one_slot = options(1);
   one_slot.max_sequences = 1;
   Generator generator(one_slot);
-  Generator::KeptPrefixes kept;
+  SavedPrefixes::Kept kept;
   kept.memory_bytes = 64 << 20;
-  generator.keep_prefixes(kept, {});
+  generator.prefixes().keep(kept, {});
   check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
     (void)text_of(generator.submit(turn_of(0, "")));
     (void)text_of(generator.submit(turn_of(5, "")));
@@ -286,7 +286,7 @@ TEST(any_allocation_fails_while_a_conversation_is_copied) {
   std::string answer;
   for (int i = 0; i < 12; ++i) answer += "    y = y + 1\n";
   check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
-    for (const int slot : {0, 1}) generator.erase_slot(slot);
+    for (const int slot : {0, 1}) generator.prefixes().erase_slot(slot);
     (void)text_of(generator.submit(turn_of(0, answer)));
   });
 }

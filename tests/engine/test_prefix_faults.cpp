@@ -141,11 +141,11 @@ struct Process {
     options.n_threads = 1;
     generator = std::make_unique<Generator>(options);
     if (folder.empty()) return;
-    Generator::KeptPrefixes kept;
+    SavedPrefixes::Kept kept;
     kept.memory_bytes = 0;
     kept.folder = folder;
     kept.folder_bytes = 1u << 30;
-    generator->keep_prefixes(kept, [](const std::string&) {});
+    generator->prefixes().keep(kept, [](const std::string&) {});
   }
   std::string text(const std::string& prompt) const { return text_of(*generator, prompt); }
   std::unique_ptr<Generator> generator;

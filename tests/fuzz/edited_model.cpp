@@ -13,8 +13,8 @@
 #include <random>
 #include <vector>
 
+#include "base/weight_types.h"
 #include "gguf/gguf_file.h"
-#include "gguf/types.h"
 #include "llama-arch.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
@@ -72,8 +72,8 @@ struct Tensor {
       if (dimension == 0 || dimension > most_elements / elements) return;
       elements *= dimension;
     }
-    const GgmlType* known = find_ggml_type(static_cast<int>(type));
-    if (known != nullptr && known->block > 0) data.resize(elements / known->block * known->bytes);
+    const WeightType* known = find_weight_type(static_cast<int>(type));
+    if (known != nullptr && known->columns > 0) data.resize(elements / known->columns * known->bytes);
   }
 };
 // Tensors lie one after the other, in their order: llama.cpp rejects files whose offsets do not follow from the sizes.

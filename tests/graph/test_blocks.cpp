@@ -21,22 +21,12 @@ struct NamedType {
   ggml_type ggml;
   blocks::Type ours;
 };
-constexpr NamedType types[] = {
-    {GGML_TYPE_Q4_0, blocks::Type::q4_0},       {GGML_TYPE_Q4_1, blocks::Type::q4_1},
-    {GGML_TYPE_Q5_0, blocks::Type::q5_0},       {GGML_TYPE_Q5_1, blocks::Type::q5_1},
-    {GGML_TYPE_Q8_0, blocks::Type::q8_0},       {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
-    {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs},   {GGML_TYPE_Q2_K, blocks::Type::q2_k},
-    {GGML_TYPE_Q3_K, blocks::Type::q3_k},       {GGML_TYPE_Q4_K, blocks::Type::q4_k},
-    {GGML_TYPE_Q5_K, blocks::Type::q5_k},       {GGML_TYPE_Q6_K, blocks::Type::q6_k},
-    {GGML_TYPE_Q1_0, blocks::Type::q1_0},       {GGML_TYPE_MXFP4, blocks::Type::mxfp4},
-    {GGML_TYPE_NVFP4, blocks::Type::nvfp4},     {GGML_TYPE_Q2_0, blocks::Type::q2_0},
-    {GGML_TYPE_TQ1_0, blocks::Type::tq1_0},     {GGML_TYPE_TQ2_0, blocks::Type::tq2_0},
-    {GGML_TYPE_IQ3_S, blocks::Type::iq3_s},     {GGML_TYPE_IQ3_XXS, blocks::Type::iq3_xxs},
-    {GGML_TYPE_IQ2_S, blocks::Type::iq2_s},     {GGML_TYPE_IQ2_XS, blocks::Type::iq2_xs},
-    {GGML_TYPE_IQ2_XXS, blocks::Type::iq2_xxs}, {GGML_TYPE_IQ1_S, blocks::Type::iq1_s},
-    {GGML_TYPE_IQ1_M, blocks::Type::iq1_m},
-};
-static_assert(std::size(types) == blocks::num_types);
+std::vector<NamedType> all_types() {
+  std::vector<NamedType> types;
+  for (const blocks::Type type : blocks::block_types.types) types.push_back({static_cast<ggml_type>(id(type)), type});
+  return types;
+}
+const std::vector<NamedType> types = all_types();
 
 constexpr std::int64_t k = 512, rows = 70;
 

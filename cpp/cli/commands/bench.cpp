@@ -169,10 +169,10 @@ class Bench {
       progress_.begin("loading " + comparison_.files[file].name);
       generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
       show_notes(*generators_[file]);
-      result_.draft = to_text(generators_[file]->draft());
+      result_.draft = to_text(generators_[file]->models().plan().draft_source);
       result_.are_questions = asks(*generators_[file]);
       generators_[file]->set_remembers_outputs(false);  // a draft must not copy another round's output
-      threads_ = generators_[file]->threads();
+      threads_ = generators_[file]->models().threads();
     }
     for (const BenchResult::Mode& mode : result_.modes) warm_up(mode);
     std::vector<std::vector<PassTimes>> passes(comparison_.files.size());

@@ -220,11 +220,11 @@ class Chat {
 
   // The models that run here.
   std::string models(const Arguments& arguments) const {
-    const std::string draft = to_text(generator_.draft());
+    const std::string draft = to_text(generator_.models().plan().draft_source);
     const char* of_template = arguments.chat_template        ? "given"
                               : conversation_.has_template() ? "the model's own"
                                                              : "none";
-    const int context = generator_.n_ctx(), trained = generator_.trained_context();
+    const int context = generator_.n_ctx(), trained = generator_.models().target_model().trained_context();
     std::string size = counted(context, "token");
     if (context < trained) size += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
     return labelled("model", short_name_of(arguments.generator.target)) +
@@ -325,7 +325,8 @@ class Chat {
     constexpr int step = 512, template_tokens = 64;  // sizes are rounded up to steps; roughly what a template adds
     const std::size_t text = generator_.tokenize(conversation_.system() + conversation_.question(), false).size();
     const std::size_t needed = text + conversation_.answer().tokens.size() + idx(reserve() + template_tokens);
-    const std::size_t size = (needed + step - 1) / step * step, trained = idx(generator_.trained_context());
+    const std::size_t size = (needed + step - 1) / step * step,
+                      trained = idx(generator_.models().target_model().trained_context());
     if (size > trained) return "; the model was trained for " + std::to_string(trained) + ": shorten the message";
     return "; start with -c " + std::to_string(size) + ", or shorten the message";
   }
@@ -334,7 +335,8 @@ class Chat {
     const Stats& stats = report_->stats;
     std::string text = counted(stats.tokens, "token") + format(", %.1f tokens/s", stats.tokens_per_second());
     if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
-    if (has_draft(generator_.draft()) && stats.drafted == 0) text += ", without drafts (/stats says why)";
+    if (has_draft(generator_.models().plan().draft_source) && stats.drafted == 0)
+      text += ", without drafts (/stats says why)";
     if (const double gain = measured_gain(stats, generator_.plain_seconds_per_token()); gain > 0.0)
       text += format(", about %.1f times plain decoding", gain);
     return text;
@@ -357,7 +359,7 @@ class Chat {
   // Tells once whether drafts are used, when this is measured.
   void tell_of_drafts() {
     const std::string& drafting = report_->drafting;
-    if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 ||
+    if (!has_draft(generator_.models().plan().draft_source) || drafting.compare(0, 3, "off") != 0 ||
         std::exchange(has_told_of_drafts_, true))
       return;
     note(styled(told("(drafts are " + drafting + ")") + "\n", Style::faint, settings_.color));
@@ -422,7 +424,7 @@ class Chat {
     if (!conversation_.has_answer()) return tell(no_answer);
     if (!report_)
       return tell("there are no statistics of the last answer, which was not written now; /regen writes it");
-    note(statistics_text(report_->stats, report_->drafting, generator_.draft_window(),
+    note(statistics_text(report_->stats, report_->drafting, generator_.models().plan().draft_window,
                          generator_.plain_seconds_per_token()));
   }
   void save(const std::string& given) {

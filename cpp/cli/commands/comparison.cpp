@@ -5,11 +5,11 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/weight_types.h"
 #include "cli/commands/gguf_summary.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/memory.h"
-#include "gguf/types.h"
 #include "model_file/own_head.h"
 #include "platform/memory.h"
 #include "quantize/gguf_quantizer.h"
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* automatic = "auto";  // --mxfp6 auto
 
-std::string mxfp6_type() { return find_ggml_type(type_id::mxfp6_e2m3)->name; }
+std::string mxfp6_type() { return find_weight_type(type_id::mxfp6_e2m3)->name; }
 
 // The type of most of a model's bytes: "F16".
 std::string weight_type(const std::string& path) {

@@ -186,7 +186,8 @@ class TextSink : public Sink {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
     const double plain = generator_.plain_seconds_per_token();
-    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting(), generator_.draft_window(), plain) +
+    note((terminal_ ? "\n" : "") +
+         statistics_text(stats, request.drafting(), generator_.models().plan().draft_window, plain) +
          labelled("ended", "by " + (reason.empty() ? "-n 0" : reason)) + how_to_repeat(request));
   }
 
@@ -223,7 +224,7 @@ class JsonSink : public Sink {
     last.update({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
                  {"seed", request.seed()},
                  {"verification", name(request.verification())},
-                 {"draft_window", generator_.draft_window()},
+                 {"draft_window", generator_.models().plan().draft_window},
                  {"stats", statistics_json(stats, request.drafting())}});
     put(last);
   }
@@ -238,7 +239,7 @@ void load_prompt_cache(Generator& generator, const std::string& path) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored)) return;
   try {
-    generator.load_prefix(path);
+    generator.prefixes().load(path);
   } catch (const UnusableFile& error) {
     note(std::string("note: the whole prompt is read again: ") + error.what() + "\n");
   }
@@ -249,7 +250,7 @@ void save_prompt_cache(Generator& generator, const RequestHandle& request, const
   const Stats stats = request.stats();
   if (stats.prompt_cached_tokens + 1 >= stats.prompt_tokens) return;
   try {
-    generator.save_prefix(request, path);
+    generator.prefixes().save(request, path);
   } catch (const Error& error) {
     note(std::string("note: the prompt is not cached: ") + error.what() + "\n");
   }

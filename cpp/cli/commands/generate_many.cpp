@@ -324,7 +324,7 @@ class Run {
         throw Cancelled("interrupted");
       }
       const Json& response = result["response"];
-      if (!result["error"].is_null()) generator_.check_devices();
+      if (!result["error"].is_null()) generator_.models().target_model().check_devices();
       const Json tokens = response.value(Json::json_pointer("/body/usage/completion_tokens"), Json(0));
       if (tokens.is_number_unsigned()) num_tokens_ += tokens.get<std::size_t>();
       results_.add(result);
@@ -363,7 +363,9 @@ class Run {
     drafting_ = running.handle->drafting();
     result["stats"] = statistics_json(running.handle->stats(), drafting_);
     if (const std::exception_ptr error = running.handle->error()) {
-      generator_.check_devices();  // a lost device is not an error of this request: the run ends and can be resumed
+      generator_.models()
+          .target_model()
+          .check_devices();  // a lost device is not an error of this request: the run ends and can be resumed
       fail(std::move(result), message_of(error));
     } else {
       results_.add(result);

@@ -21,7 +21,7 @@ std::vector<TypeTotal> totals_by_type(const Parts& parts) {
   std::vector<TypeTotal> totals;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      const TypeTotal one{find_ggml_type(tensor.type)->name, kernel_of_type(static_cast<int>(tensor.type)), 1,
+      const TypeTotal one{find_weight_type(tensor.type)->name, kernel_of_type(static_cast<int>(tensor.type)), 1,
                           tensor.elements(), tensor.bytes};
       const auto same =
           std::find_if(totals.begin(), totals.end(), [&](const TypeTotal& t) { return t.name == one.name; });

@@ -66,7 +66,7 @@ Json tensors_json(const Parts& parts) {
     for (std::size_t t = 0; t < kernels.size(); ++t) {
       const GgufTensor& tensor = parts[i].tensors[t];
       list.push_back({{"name", tensor.name},
-                      {"type", find_ggml_type(tensor.type)->name},
+                      {"type", find_weight_type(tensor.type)->name},
                       {"shape", tensor.shape},
                       {"bytes", tensor.bytes},
                       {"offset", tensor.offset},

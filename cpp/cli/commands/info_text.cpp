@@ -229,7 +229,7 @@ std::string tensors_text(const Parts& parts) {
     const std::vector<std::string> kernels = kernels_of_tensors(parts, part);
     for (std::size_t i = 0; i < part.tensors.size(); ++i) {
       const GgufTensor& tensor = part.tensors[i];
-      text += pad(printable(tensor.name), name_width) + "  " + pad(find_ggml_type(tensor.type)->name, 10) + "  " +
+      text += pad(printable(tensor.name), name_width) + "  " + pad(find_weight_type(tensor.type)->name, 10) + "  " +
               pad_left(size_text(tensor.bytes), 10) + "  " +
               (kernels[i].empty() ? shape_text(tensor) : pad(shape_text(tensor), shape_width) + "  " + kernels[i]) +
               "\n";

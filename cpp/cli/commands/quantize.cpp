@@ -128,17 +128,17 @@ std::string error_text(const TensorReport& tensor) {
 
 std::string row(const TensorReport& tensor, std::size_t name_width) {
   const bool kept = !tensor.kept_because.empty();
-  return pad(printable(tensor.name), name_width) + "  " + pad(find_ggml_type(tensor.from)->name, 5) + "  " +
-         pad(kept ? "kept" : find_ggml_type(tensor.to)->name, 10) + pad_left(std::to_string(tensor.bytes), 12) + "  " +
-         (kept ? tensor.kept_because : error_text(tensor)) + "\n";
+  return pad(printable(tensor.name), name_width) + "  " + pad(find_weight_type(tensor.from)->name, 5) + "  " +
+         pad(kept ? "kept" : find_weight_type(tensor.to)->name, 10) + pad_left(std::to_string(tensor.bytes), 12) +
+         "  " + (kept ? tensor.kept_because : error_text(tensor)) + "\n";
 }
 
 // The cost and gain of quantizing weights again; "" if none were quantized before.
 std::string requantized_text(const QuantizeReport& report, const Totals& totals) {
   std::set<std::string> types;
   for (const TensorReport& tensor : report.tensors) {
-    const GgmlType& type = *find_ggml_type(tensor.from);
-    if (tensor.kept_because.empty() && type.block > 1) types.insert(type.name);
+    const WeightType& type = *find_weight_type(tensor.from);
+    if (tensor.kept_because.empty() && type.columns > 1) types.insert(type.name);
   }
   if (types.empty()) return "";
   std::string names;
@@ -172,8 +172,8 @@ using Json = nlohmann::ordered_json;
 Json tensor_json(const TensorReport& tensor) {
   const bool kept = !tensor.kept_because.empty();
   return {{"name", tensor.name},
-          {"from", find_ggml_type(tensor.from)->name},
-          {"to", find_ggml_type(tensor.to)->name},
+          {"from", find_weight_type(tensor.from)->name},
+          {"to", find_weight_type(tensor.to)->name},
           {"shape", tensor.shape},
           {"bytes_before", tensor.bytes_before},
           {"bytes", tensor.bytes},

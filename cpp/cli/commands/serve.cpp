@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "cache/bounded_folder.h"
 #include "cli/hub_models.h"
 #include "cli/model_folder.h"
 #include "cli/options.h"
@@ -26,6 +25,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/version.h"
+#include "disk_cache/bounded_folder.h"
 #include "engine/memory.h"
 #include "platform/file.h"
 #include "platform/interrupt.h"
@@ -227,8 +227,8 @@ std::uint64_t memory_for_prefixes(int mib) {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
-Generator::KeptPrefixes kept_prefixes(const ServeOptions& options) {
-  Generator::KeptPrefixes kept;
+SavedPrefixes::Kept kept_prefixes(const ServeOptions& options) {
+  SavedPrefixes::Kept kept;
   kept.memory_bytes = memory_for_prefixes(options.cache_mib);
   const FolderLimit limit = parse_folder_limit(options.cache_folder, default_cache_mib << 20);
   kept.folder = limit.folder;
@@ -266,17 +266,17 @@ std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, cons
   const auto served = std::make_shared<Served>();
   served->generator = std::make_unique<Generator>(model);
   Generator& generator = *served->generator;
-  if (!generator.placement().empty()) report("note: " + generator.placement());
-  if (!generator.draft_choice().empty()) report("note: " + generator.draft_choice());
-  for (const std::string& sentence : generator.notes()) report("note: " + sentence);
+  if (!generator.models().placement().empty()) report("note: " + generator.models().placement());
+  if (!generator.models().plan().draft_choice.empty()) report("note: " + generator.models().plan().draft_choice);
+  for (const std::string& sentence : generator.models().notes()) report("note: " + sentence);
   if (options.chat_template) generator.chat().set_template(*options.chat_template);
   if (!generator.makes_text()) report("note: this is an embedding model, which generates no text");
   else if (!generator.chat().has_template())
     report("note: the model has no chat template; messages are joined as plain text (--chat-template)");
   else if (!generator.chat().writes_calls())
     report("note: the chat template does not say how tool calls are written; only calls in JSON are read");
-  generator.keep_prefixes(kept_prefixes(options),
-                          [report](const std::string& problem) { report("specdec serve: " + printable(problem)); });
+  generator.prefixes().keep(kept_prefixes(options),
+                            [report](const std::string& problem) { report("specdec serve: " + printable(problem)); });
   service.model_path = model.target;
   served->service = std::make_unique<server::Service>(generator, model.max_queue_size, std::move(service));
   return {served, served->service.get()};

@@ -1,113 +1,40 @@
-// The quantized weight types of stock GGUF files, all of which our kernels multiply: Q8_0, Q4_0 and similar types, the
-// K-quants, the I-quants, ternary types, MXFP4 and NVFP4.
-//
-// A row of k weights is a row of blocks of 32, 64, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h. All
-// these types express the same thing in different packings: per group of 16 or 32 weights
-//   weight = scale * code + offset
-// with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits and a
-// power of two, or a power of two).
-//
-//   type    block  bytes  code         scale              offset
-//   Q1_0      128     18  -1, 1        d                  -
-//   Q2_0       64     18  -1..2        d                  -
-//   TQ1_0     256     54  -1..1        d                  -            5 codes in a byte
-//   TQ2_0     256     66  -1..2        d                  -
-//   Q4_0       32     18  -8..7        d                  -
-//   Q4_1       32     20  0..15        d                  m
-//   Q5_0       32     22  -16..15      d                  -
-//   Q5_1       32     24  0..31        d                  m
-//   Q8_0       32     34  -128..127    d                  -
-//   IQ4_NL     32     18  -127..113    d                  -            16 codes from a table
-//   IQ4_XS    256    136  -127..113    d * (6 bits - 32)  -            the same table
-//   MXFP4      32     17  -12..12      2^(8 bits - 128)   -            twice E2M1: 0, 1, 2, 3, 4, 6, 8, 12
-//   NVFP4      64     36  -12..12      UE4M3 / 2          -            the same codes, groups of 16
-//   Q2_K      256     84  0..3         d * 4 bits         -dmin * 4 bits    groups of 16
-//   Q3_K      256    110  -4..3        d * (6 bits - 32)  -                 groups of 16
-//   Q4_K      256    144  0..15        d * 6 bits         -dmin * 6 bits
-//   Q5_K      256    176  0..31        d * 6 bits         -dmin * 6 bits
-//   Q6_K      256    210  -32..31      d * int8           -                 groups of 16
-// and types in which the codes of 8 or 4 neighbours are an entry of a grid (grids.h); odd = 1, 3, 5, ...
-//   IQ1_S     256     50  -1..1        d * odd (3 bits)   +- scale / 8
-//   IQ1_M     256     56  -9..9        d / 8 * odd (3)    -            8 (-1..1) +- 1; groups of 16
-//   IQ2_XXS   256     66  -43..43      d / 8 * odd (4)    -            +- 8, 25, 43
-//   IQ2_XS    256     74  -43..43      d / 8 * odd (4)    -            +- 8, 25, 43; groups of 16
-//   IQ2_S     256     82  -43..43      d / 8 * odd (4)    -            +- 8, 25, 43; groups of 16
-//   IQ3_XXS   256     98  -62..62      d / 4 * odd (4)    -            +- 4, 12, 20, 28, 36, 44, 52, 62
-//   IQ3_S     256    110  -15..15      d * odd (4)        -            odd
+// How the block types (base/weight_types.h) store their codes, scales and offsets.
 #pragma once
 
 #include <cstdint>
 
+#include "base/weight_types.h"
+
 namespace specdec::blocks {
 
-enum class Type {
-  q4_0,
-  q4_1,
-  q5_0,
-  q5_1,
-  q8_0,
-  iq4_nl,
-  iq4_xs,
-  q2_k,
-  q3_k,
-  q4_k,
-  q5_k,
-  q6_k,
-  q1_0,
-  mxfp4,
-  nvfp4,
-  q2_0,
-  tq1_0,
-  tq2_0,
-  iq3_s,
-  iq3_xxs,
-  iq2_s,
-  iq2_xs,
-  iq2_xxs,
-  iq1_s,
-  iq1_m
-};
-constexpr int num_types = 25;
+using Type = BlockType;
+using Format = WeightType;
 
-struct Format {
-  const char* name;
-  int columns, bytes;   // of a block
-  int group;            // weights that share a scale
-  int lowest, highest;  // code
-  bool offsets;
-  int bits;        // of a stored code: (code - lowest) / step, or a place in a table (table_of); Q8_0: the signed byte
-  int step = 1;    // between codes
-  float unit = 1;  // of scales and offsets; a power of two
-};
+static constexpr int count_block_types() {
+  int count = 0;
+  for (const WeightType& type : weight_types) count += type.group > 0 ? 1 : 0;
+  return count;
+}
+constexpr int num_types = count_block_types();
 
-constexpr Format formats[num_types] = {
-    {"Q4_0", 32, 18, 32, -8, 7, false, 4},
-    {"Q4_1", 32, 20, 32, 0, 15, true, 4},
-    {"Q5_0", 32, 22, 32, -16, 15, false, 5},
-    {"Q5_1", 32, 24, 32, 0, 31, true, 5},
-    {"Q8_0", 32, 34, 32, -128, 127, false, 8},
-    {"IQ4_NL", 32, 18, 32, -127, 113, false, 4},
-    {"IQ4_XS", 256, 136, 32, -127, 113, false, 4},
-    {"Q2_K", 256, 84, 16, 0, 3, true, 2},
-    {"Q3_K", 256, 110, 16, -4, 3, false, 3},
-    {"Q4_K", 256, 144, 32, 0, 15, true, 4},
-    {"Q5_K", 256, 176, 32, 0, 31, true, 5},
-    {"Q6_K", 256, 210, 16, -32, 31, false, 6},
-    {"Q1_0", 128, 18, 32, -1, 1, false, 1, 2},
-    {"MXFP4", 32, 17, 32, -12, 12, false, 4},
-    {"NVFP4", 64, 36, 16, -12, 12, false, 4},
-    {"Q2_0", 64, 18, 32, -1, 2, false, 2},
-    {"TQ1_0", 256, 54, 32, -1, 1, false, 2},
-    {"TQ2_0", 256, 66, 32, -1, 2, false, 2},
-    {"IQ3_S", 256, 110, 32, -15, 15, false, 4, 2},
-    {"IQ3_XXS", 256, 98, 32, -62, 62, false, 4, 1, 0.25f},
-    {"IQ2_S", 256, 82, 16, -43, 43, false, 3, 1, 0.125f},
-    {"IQ2_XS", 256, 74, 16, -43, 43, false, 3, 1, 0.125f},
-    {"IQ2_XXS", 256, 66, 32, -43, 43, false, 3, 1, 0.125f},
-    {"IQ1_S", 256, 50, 32, -1, 1, true, 2, 1, 0.125f},
-    {"IQ1_M", 256, 56, 16, -9, 9, false, 3, 1, 0.125f},
+// types: the block types in the order of the table. places: of a type in it, by number.
+struct BlockTypes {
+  Type types[num_types] = {};
+  std::uint8_t places[128] = {};
+  constexpr BlockTypes() {
+    int count = 0, place = 0;
+    for (const WeightType& type : weight_types) {
+      if (type.group > 0) {
+        types[count++] = static_cast<Type>(type.id);
+        places[type.id] = static_cast<std::uint8_t>(place);
+      }
+      ++place;
+    }
+  }
 };
-static constexpr const Format& format_of(Type type) { return formats[static_cast<int>(type)]; }
+static constexpr BlockTypes block_types;
+
+static constexpr const Format& format_of(Type type) { return weight_types[block_types.places[id(type)]]; }
 
 static constexpr std::int64_t row_bytes(Type type, std::int64_t k) {
   return k / format_of(type).columns * format_of(type).bytes;

@@ -18,8 +18,7 @@ struct Grids {
 void set_grids(const Grids& grids) noexcept;  // call once, before any weights of these types are read
 const Grids& grids() noexcept;
 
-// These types are consecutive in Type.
-static constexpr bool has_grid(Type type) { return type >= Type::iq3_s && type <= Type::iq1_m; }
+static constexpr bool has_grid(Type type) { return format_of(type).are_in_grid; }
 
 // Little-endian.
 static inline std::uint32_t read_bytes(const std::uint8_t* at, int count) {

@@ -409,7 +409,7 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
 template <int first>
 void multiply_type(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin,
                    std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) {
-  constexpr auto type = static_cast<Type>(first);
+  constexpr Type type = block_types.types[first];
   if (m.type == type) multiply<type>(m, panel, n, row_begin, row_end, out, ldo, scratch);
   else if constexpr (first + 1 < num_types)
     multiply_type<first + 1>(m, panel, n, row_begin, row_end, out, ldo, scratch);

@@ -79,10 +79,11 @@ void write_tile_of(const std::uint8_t* weights, std::int64_t row_bytes, int rows
 using WriteTile = void (*)(const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k,
                            std::uint8_t* tile);
 
-template <int... types>
-constexpr WriteTile by_type(Type type, std::integer_sequence<int, types...>) {
-  constexpr WriteTile table[] = {write_tile_of<static_cast<Type>(types)>...};
-  return table[static_cast<int>(type)];
+template <int... places>
+WriteTile by_type(Type type, std::integer_sequence<int, places...>) {
+  WriteTile found = nullptr;
+  ((block_types.types[places] == type ? void(found = write_tile_of<block_types.types[places]>) : void()), ...);
+  return found;
 }
 
 }  // namespace

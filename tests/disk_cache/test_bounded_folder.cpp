@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "cache/bounded_folder.h"
 #include "check.h"
+#include "disk_cache/bounded_folder.h"
 #include "platform/file.h"
 #include "platform/output_file.h"
 #include "platform/temporary_folder.h"

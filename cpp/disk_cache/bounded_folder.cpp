@@ -1,4 +1,4 @@
-#include "cache/bounded_folder.h"
+#include "disk_cache/bounded_folder.h"
 
 #include <algorithm>
 #include <chrono>

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/checked_file.h"
 #include "check.h"
+#include "disk_cache/checked_file.h"
 
 using namespace specdec;
 

@@ -1,4 +1,4 @@
-#include "cache/checked_file.h"
+#include "disk_cache/checked_file.h"
 
 #include <algorithm>
 #include <cstdio>

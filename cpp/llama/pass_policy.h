@@ -1,0 +1,66 @@
+// Decides how the inputs of decode() become passes of llama.cpp: which inputs share a pass, where an input is cut, and
+// how much padding a pass has. It knows numbers of tokens only, no model.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "llama/pass_shape.h"
+#include "speculative/language_model.h"
+
+namespace specdec {
+
+struct PassPart {
+  int slot;
+  const Token* tokens;
+  int num_tokens;
+  int num_rows;     // of logits, for the last tokens
+  int num_padding;  // tokens after its own, which are removed from the cache after the pass
+};
+
+struct PlannedPass {
+  std::vector<PassPart> parts;  // slots ascending
+  bool makes_all_rows = false;  // of logits, for padding too, so that all passes of a width have the same graph
+  // Of the rows that the pass makes, those that are wanted: first_row .. end_row - 1.
+  int first_row = 0, end_row = 0;
+};
+
+class PassPolicy {
+ public:
+  struct Limits {
+    int batch_size = 0;      // tokens per pass
+    int context_length = 0;  // tokens per slot of the cache
+    bool takes_back = true;  // cells can be removed after a pass; false: a recurrent state can only be restored
+    bool allows_padding = true;
+  };
+  struct Slot {
+    int position = 0;    // of the token that it reads next
+    int num_held = 0;    // tokens in its cache
+    int prompt_end = 0;  // position after the prompt's last token
+  };
+
+  explicit PassPolicy(const Limits& limits) : limits_(limits) {}
+
+  // From now on passes have a shape.
+  void use(const PassShape& shape) { shape_ = shape; }
+  const std::optional<PassShape>& shape() const { return shape_; }
+
+  // inputs: slots ascending. slots: [num_slots]. The passes are valid until the next call.
+  const std::vector<PlannedPass>& plan(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);
+
+ private:
+  using Inputs = std::vector<PassInput>::const_iterator;
+
+  void plan_one(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);
+  bool is_worth_padding(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots, int width);
+  void plan_pieces(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);
+  std::vector<PassShape::Piece> pieces_of(const PassInput& input, const Slot& slot) const;
+  Inputs shared_pass(Inputs first, Inputs end, const std::vector<Slot>& slots) const;
+
+  const Limits limits_;
+  std::optional<PassShape> shape_;
+  std::vector<PlannedPass> passes_;
+  std::vector<int> left_;  // scratch of is_worth_padding()
+};
+
+}  // namespace specdec
