@@ -16,10 +16,9 @@
 namespace specdec::server {
 namespace {
 
-struct Options {
-  bool stream = false, shows_thinking = true;
+struct MessageOptions : ReplyOptions {
+  bool shows_thinking = true;
   Request request;
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
 };
 
 // The content of one message: blocks (thinking, text, calls), written one after another. Additions are also sent as
@@ -108,7 +107,7 @@ class Content {
 
 class Message {
  public:
-  Message(Service& service, Generation& generation, const Options& options, EventStream* events)
+  Message(Service& service, Generation& generation, const MessageOptions& options, EventStream* events)
       : service_(service),
         generation_(generation),
         options_(options),
@@ -188,7 +187,7 @@ class Message {
 
   Service& service_;
   Generation& generation_;
-  const Options& options_;
+  const MessageOptions& options_;
   EventStream* const events_;
   AssistantMessage message_;
   Content content_;
@@ -222,7 +221,7 @@ HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
   const Json chat = read_anthropic_chat(fields);
-  Options options;
+  MessageOptions options;
   options.stream = fields.flag("stream", false);
   options.shows_thinking = read_shows_thinking(fields);
   options.request = read_options(service, fields, http.is_gone.record.get());

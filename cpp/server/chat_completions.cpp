@@ -13,13 +13,6 @@
 namespace specdec::server {
 namespace {
 
-struct Options {
-  StreamOptions stream;
-  bool has_logprobs = false, timings_per_token = false, return_progress = false;
-  bool ends_after_call = false;
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
-};
-
 // Whether the answer is complete rather than cut off.
 bool is_whole(const std::optional<FinishReason>& reason) { return reason == FinishReason::stop; }
 
@@ -27,9 +20,8 @@ Json finish_reason_of(const AssistantMessage& message, const std::optional<Finis
   return is_whole(reason) && message.has_tool_calls() ? Json("tool_calls") : finish_reason_json(reason);
 }
 
-Options read_reply_options(const Fields& body) {
-  Options options;
-  options.stream = read_stream_options(body);
+ReplyOptions read_reply_options(const Fields& body) {
+  ReplyOptions options = read_stream_options(body);
   options.has_logprobs = body.flag("logprobs", false);
   options.timings_per_token = body.flag("timings_per_token", false);
   options.return_progress = body.flag("return_progress", false);
@@ -53,7 +45,7 @@ Usage usage_of(const Generation& generation, const std::vector<AssistantMessage>
 }
 
 // Parses the answers while they are written, so that each ends after its first call.
-std::vector<Answer> collect_calls(Generation& generation, const Options& options,
+std::vector<Answer> collect_calls(Generation& generation, const ReplyOptions& options,
                                   std::vector<AssistantMessage>& messages) {
   messages = std::vector<AssistantMessage>(generation.num_choices(), AssistantMessage(options.parser));
   std::vector<Answer> answers(generation.num_choices());
@@ -69,7 +61,7 @@ std::vector<Answer> collect_calls(Generation& generation, const Options& options
   return answers;
 }
 
-HttpReply collected(Service& service, Generation& generation, const Options& options) {
+HttpReply collected(Service& service, Generation& generation, const ReplyOptions& options) {
   Json reply = reply_heading(service, "chatcmpl-", "chat.completion");
   Json choices = Json::array();
   std::vector<AssistantMessage> messages;
@@ -99,7 +91,7 @@ HttpReply collected(Service& service, Generation& generation, const Options& opt
 // The chunks of one reply.
 class Chunks {
  public:
-  Chunks(Service& service, Generation& generation, const Options& options, EventStream& events)
+  Chunks(Service& service, Generation& generation, const ReplyOptions& options, EventStream& events)
       : service_(service),
         generation_(generation),
         options_(options),
@@ -125,7 +117,7 @@ class Chunks {
     for (std::size_t i = 0; i < is_finished.size(); ++i) {
       if (!is_finished[i]) send(i, Json::object(), nullptr, "length");  // max_tokens is 0
     }
-    if (options_.stream.include_usage) send_usage();
+    if (options_.include_usage) send_usage();
     events_.send_done();
   }
 
@@ -150,8 +142,8 @@ class Chunks {
     chunk["choices"] =
         Json::array({{{"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
     if (origin != DraftOrigin::none) chunk["choices"][0]["draft_source"] = name(origin);
-    const bool is_last = !reason.is_null() && !options_.stream.include_usage;
-    if (options_.stream.include_usage) chunk["usage"] = nullptr;
+    const bool is_last = !reason.is_null() && !options_.include_usage;
+    if (options_.include_usage) chunk["usage"] = nullptr;
     const bool has_begun = messages_[index].num_tokens() > 0;
     if (is_last || (options_.timings_per_token && has_begun)) chunk["timings"] = timings_json(generation_.stats(index));
     events_.send(chunk);
@@ -161,7 +153,7 @@ class Chunks {
     Json chunk = heading_;
     const Json delta = {{"role", "assistant"}, {"content", nullptr}};
     chunk["choices"] = Json::array({{{"index", index}, {"delta", delta}, {"finish_reason", nullptr}}});
-    if (options_.stream.include_usage) chunk["usage"] = nullptr;
+    if (options_.include_usage) chunk["usage"] = nullptr;
     chunk["prompt_progress"] = to_json(progress);
     events_.send(chunk);
   }
@@ -176,7 +168,7 @@ class Chunks {
 
   Service& service_;
   Generation& generation_;
-  const Options& options_;
+  const ReplyOptions& options_;
   EventStream& events_;
   const Json heading_;
   std::vector<AssistantMessage> messages_;  // one per choice
@@ -187,7 +179,7 @@ class Chunks {
 HttpReply chat_completions(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
-  Options options = read_reply_options(fields);
+  ReplyOptions options = read_reply_options(fields);
   const int num_choices = read_num_choices(service, fields);
   ChatRequest chat = read_chat_request(service, fields, http.is_gone);
   chat.request.logprobs = options.has_logprobs;
@@ -195,7 +187,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   options.ends_after_call = chat.ends_after_call();
   const auto generation = std::make_shared<Generation>(service, choices_of(chat.request, num_choices), http.is_gone);
   HttpReply reply;
-  if (options.stream.is_on) {
+  if (options.stream) {
     reply = event_reply([&service, generation, options](EventStream& events) {
       Chunks(service, *generation, options, events).send_all();
     });

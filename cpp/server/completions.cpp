@@ -15,17 +15,16 @@
 namespace specdec::server {
 namespace {
 
-struct Options {
-  StreamOptions stream;
-  bool has_logprobs = false, echo = false, return_progress = false;
+struct CompletionOptions : ReplyOptions {
+  bool echo = false;
   int num_top_logprobs = 0;
   std::size_t choices_per_prompt = 1;
   std::vector<std::string> echoed;  // the text of each prompt, if echo
 };
 
-Options read_reply_options(const Fields& body) {
-  Options options;
-  options.stream = read_stream_options(body);
+CompletionOptions read_reply_options(const Fields& body) {
+  CompletionOptions options;
+  static_cast<ReplyOptions&>(options) = read_stream_options(body);
   options.echo = body.flag("echo", false);
   options.return_progress = body.flag("return_progress", false);
   const Json* logprobs = body.find("logprobs");
@@ -106,7 +105,7 @@ Prompts read_prompts_of(const Service& service, const Fields& body, int answers_
 
 class Reply {
  public:
-  Reply(Service& service, Generation& generation, const Options& options)
+  Reply(Service& service, Generation& generation, const CompletionOptions& options)
       : service_(service),
         generation_(generation),
         options_(options),
@@ -163,7 +162,7 @@ class Reply {
       begin(i);
       finish(events, i, "length");
     }
-    if (options_.stream.include_usage) {
+    if (options_.include_usage) {
       Json chunk = heading_;
       chunk["choices"] = Json::array();
       chunk["usage"] = to_json(usage());
@@ -192,7 +191,7 @@ class Reply {
     Json chunk = heading_;
     chunk["choices"] =
         Json::array({{{"text", ""}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", reason}}});
-    if (!options_.stream.include_usage) chunk["timings"] = timings_json(generation_.stats(index));
+    if (!options_.include_usage) chunk["timings"] = timings_json(generation_.stats(index));
     events.send(chunk);
   }
 
@@ -215,7 +214,7 @@ class Reply {
 
   Service& service_;
   Generation& generation_;
-  const Options& options_;
+  const CompletionOptions& options_;
   const Json heading_;
   std::vector<Logprobs> logprobs_;
   std::int64_t num_tokens_ = 0;
@@ -226,7 +225,7 @@ class Reply {
 HttpReply completions(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
-  Options options = read_reply_options(fields);
+  CompletionOptions options = read_reply_options(fields);
   Request request = read_options(service, fields, http.is_gone.record.get());
   request.logprobs = options.has_logprobs;
   if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
@@ -244,7 +243,7 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   }
   const auto generation = std::make_shared<Generation>(service, requests, http.is_gone);
   HttpReply reply;
-  if (options.stream.is_on) {
+  if (options.stream) {
     reply = event_reply(
         [&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
   } else {

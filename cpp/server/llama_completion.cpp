@@ -16,8 +16,8 @@
 namespace specdec::server {
 namespace {
 
-struct Options {
-  bool stream = false, return_tokens = false, timings_per_token = false, return_progress = false;
+struct LlamaCompletionOptions : ReplyOptions {
+  bool return_tokens = false;
   std::vector<std::string> response_fields;  // "generation_settings/seed"; none: all
   std::vector<Request> requests;
   std::vector<std::string> prompts;  // the text of each prompt
@@ -70,7 +70,7 @@ Stats stats_of(const PromptProgress& progress) {
 
 class Reply {
  public:
-  Reply(Service& service, Generation& generation, const Options& options)
+  Reply(Service& service, Generation& generation, const LlamaCompletionOptions& options)
       : service_(service), generation_(generation), options_(options) {}
 
   HttpReply collected() {
@@ -165,14 +165,14 @@ class Reply {
 
   Service& service_;
   Generation& generation_;
-  const Options& options_;
+  const LlamaCompletionOptions& options_;
 };
 
 // The endpoint's function that reads the prompts.
 using ReadPrompts = Prompts (*)(const Service&, const Fields&, int answers_each);
 
-Options read(Service& service, const Fields& body, ReadPrompts read_prompts, RequestRecord* record) {
-  Options options;
+LlamaCompletionOptions read(Service& service, const Fields& body, ReadPrompts read_prompts, RequestRecord* record) {
+  LlamaCompletionOptions options;
   options.stream = body.flag("stream", false);
   options.return_tokens = body.flag("return_tokens", false);
   options.timings_per_token = body.flag("timings_per_token", false);
@@ -201,8 +201,8 @@ Prompts read_infill_prompt(const Service& service, const Fields& body, int /*ans
 
 HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_prompts) {
   const Json& body = body_of(http);
-  const auto options =
-      std::make_shared<const Options>(read(service, Fields(body), read_prompts, http.is_gone.record.get()));
+  const auto options = std::make_shared<const LlamaCompletionOptions>(
+      read(service, Fields(body), read_prompts, http.is_gone.record.get()));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
   HttpReply reply;
   if (options->stream) {

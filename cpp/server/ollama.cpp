@@ -23,11 +23,10 @@ using Clock = std::chrono::steady_clock;
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(1e9 * seconds); }
 
-struct Options {
-  bool is_chat = false, stream = true, has_logprobs = false;
+struct OllamaOptions : ReplyOptions {
+  bool is_chat = false;
   int num_ctx = 0;  // the most tokens of prompt and answer; 0: the context's
   Request request;
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
   Clock::time_point start;
 };
 
@@ -73,7 +72,7 @@ struct Part {
 
 class Reply {
  public:
-  Reply(Service& service, Generation& generation, const Options& options)
+  Reply(Service& service, Generation& generation, const OllamaOptions& options)
       : service_(service), generation_(generation), options_(options), message_(options.parser) {}
 
   Json collected() {
@@ -145,12 +144,12 @@ class Reply {
 
   Service& service_;
   Generation& generation_;
-  const Options& options_;
+  const OllamaOptions& options_;
   AssistantMessage message_;
   Calls calls_;
 };
 
-void read_conversation_into(Options& options, Service& service, const Json& chat, const HttpRequest& http) {
+void read_conversation_into(OllamaOptions& options, Service& service, const Json& chat, const HttpRequest& http) {
   const Tools tools = read_tools(Fields(chat));
   Conversation conversation = read_conversation(service, Fields(chat), tools);
   options.request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone, true, options.num_ctx);
@@ -161,8 +160,8 @@ void read_conversation_into(Options& options, Service& service, const Json& chat
   options.parser = prepare_answer(service, tools, conversation, options.request);
 }
 
-Options read_reply_options(Service& service, const Fields& body, bool is_chat, RequestRecord* record) {
-  Options options;
+OllamaOptions read_reply_options(Service& service, const Fields& body, bool is_chat, RequestRecord* record) {
+  OllamaOptions options;
   options.start = Clock::now();
   options.is_chat = is_chat;
   options.stream = body.flag("stream", true);
@@ -172,8 +171,8 @@ Options read_reply_options(Service& service, const Fields& body, bool is_chat, R
   return options;
 }
 
-HttpReply answer(Service& service, const HttpRequest& http, const Options& given) {
-  const auto options = std::make_shared<const Options>(given);
+HttpReply answer(Service& service, const HttpRequest& http, const OllamaOptions& given) {
+  const auto options = std::make_shared<const OllamaOptions>(given);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{options->request}, http.is_gone);
   const auto stream = [&service, generation, options](LineStream& lines) {
     Reply(service, *generation, *options).stream(lines);
@@ -201,7 +200,7 @@ HttpReply ollama_chat(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const Json chat = read_ollama_chat(fields);
   if (chat["messages"].empty()) return loaded(service, true);
-  Options options = read_reply_options(service, fields, true, http.is_gone.record.get());
+  OllamaOptions options = read_reply_options(service, fields, true, http.is_gone.record.get());
   read_conversation_into(options, service, chat, http);
   return answer(service, http, options);
 }
@@ -211,7 +210,7 @@ HttpReply ollama_generate(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const std::string prompt = fields.text("prompt", ""), suffix = fields.text("suffix", "");
   if (prompt.empty() && suffix.empty()) return loaded(service, false);
-  Options options = read_reply_options(service, fields, false, http.is_gone.record.get());
+  OllamaOptions options = read_reply_options(service, fields, false, http.is_gone.record.get());
   if (!suffix.empty()) infill_prompt(service, "suffix", {prompt, suffix, {}}).put_into(options.request);
   else if (fields.flag("raw", false)) options.request.prompt = prompt;
   else read_conversation_into(options, service, read_ollama_prompt(fields), http);

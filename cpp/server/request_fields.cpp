@@ -358,12 +358,12 @@ Request read_options(const Service& service, const Fields& body, RequestRecord* 
   return request;
 }
 
-StreamOptions read_stream_options(const Fields& body) {
-  StreamOptions options;
-  options.is_on = body.flag("stream", false);
+ReplyOptions read_stream_options(const Fields& body) {
+  ReplyOptions options;
+  options.stream = body.flag("stream", false);
   const Json* more = body.find("stream_options");
   if (more == nullptr) return options;
-  if (!options.is_on) throw invalid_request("stream_options", "stream_options needs stream: true");
+  if (!options.stream) throw invalid_request("stream_options", "stream_options needs stream: true");
   options.include_usage = Fields(*more, "stream_options").flag("include_usage", false);
   return options;
 }

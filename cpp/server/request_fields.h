@@ -2,6 +2,9 @@
 // from the engine's table of request options; OpenAI's and llama-server's names for some of them are also accepted.
 #pragma once
 
+#include <memory>
+
+#include "chat/chat_output.h"
 #include "server/http_server.h"
 #include "server/json_body.h"
 #include "server/service.h"
@@ -24,11 +27,14 @@ inline constexpr const char* ignored_keywords_header = "X-Ignored-Schema-Keyword
 // tools that the answer must call or may call instead of a text in a format.
 void name_ignored_keywords(const Request& request, HttpReply& reply, const std::string& callable_tools = "null");
 
-// OpenAI's "stream" and "stream_options".
-struct StreamOptions {
-  bool is_on = false, include_usage = false;
+// How the answer to a request is sent. An API that has more options adds them.
+struct ReplyOptions {
+  bool stream = false, include_usage = false, has_logprobs = false, timings_per_token = false, return_progress = false;
+  bool ends_after_call = false;                    // one call at most
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
 };
-StreamOptions read_stream_options(const Fields& body);
+// With OpenAI's "stream" and "stream_options".
+ReplyOptions read_stream_options(const Fields& body);
 
 // The number of answers: "n", or llama-server's "n_cmpl".
 int read_num_choices(const Service& service, const Fields& body);

@@ -183,16 +183,14 @@ class Output {
                                                              // yet
 };
 
-struct Options {
-  bool stream = false, has_logprobs = false, return_progress = false, ends_after_call = false;
+struct ResponseOptions : ReplyOptions {
   Json repeated;
-  std::map<std::string, Json> namespaces;          // of tools
-  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: answers are all content
+  std::map<std::string, Json> namespaces;  // of tools
 };
 
 class Response {
  public:
-  Response(Service& service, Generation& generation, const Options& options, EventStream* events)
+  Response(Service& service, Generation& generation, const ResponseOptions& options, EventStream* events)
       : service_(service),
         generation_(generation),
         options_(options),
@@ -279,7 +277,7 @@ class Response {
 
   Service& service_;
   Generation& generation_;
-  const Options& options_;
+  const ResponseOptions& options_;
   AssistantMessage message_;
   Output output_;
   const std::string id_ = new_id("resp_");
@@ -290,7 +288,7 @@ class Response {
 
 HttpReply responses(Service& service, const HttpRequest& http) {
   Json body = body_of(http);
-  Options options;
+  ResponseOptions options;
   options.repeated = read_repeated(Fields(body));
   body["messages"] = read_response_messages(Fields(body));
   ResponseTools response_tools = read_response_tools(Fields(body));
