@@ -151,12 +151,14 @@ asan: $(VENV)/.test
 	  -R '^($(subst $(space),|,$(ASAN_TESTS)))$$'
 	$(VENV)/bin/python -m tests.fuzz.schemas --driver build/asan/tests/constraints/test_schema_driver --count 1500 --seed 300001
 
-# The tests that start threads: in the others there is no race to find. ggml, whose threads run the models, is built for it, too.
+# The tests that start threads, since in the others there is no race to find, and the server, with clients that leave at random moments.
+# ggml, whose threads run the models, is built for it, too.
 TSAN_TESTS := parallel executor generator_threads
 tsan: $(VENV)/.ready
 	cmake --preset tsan --log-level=WARNING
-	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))
+	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS)) specdec
 	ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^($(subst $(space),|,$(TSAN_TESTS)))$$'
+	TSAN_OPTIONS=halt_on_error=1 $(VENV)/bin/python -m tests.server.leaving --clients 60 --at-once 6 --specdec build/tsan/specdec
 
 # Debian's Pythons, for their headers and to run wheels with.
 DEBIAN := .cache/debian

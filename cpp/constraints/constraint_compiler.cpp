@@ -34,11 +34,12 @@ class GrammarConstraint final : public sampling::Constraint {
     std::int64_t size = (vocabulary_size_ + 31) / 32;
     DLTensor tensor{words, {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), &size, nullptr, 0};
     // If this returns false, everything is allowed and the mask may be unwritten.
-    if (!matcher_.FillNextTokenBitmask(&tensor)) std::fill(words, words + size, ~std::uint32_t{0});
+    if (!bounded([&] { return matcher_.FillNextTokenBitmask(&tensor); }))
+      std::fill(words, words + size, ~std::uint32_t{0});
   }
 
   bool advance(Token token) override {
-    if (matcher_.IsTerminated() || !matcher_.AcceptToken(token)) return false;
+    if (matcher_.IsTerminated() || !bounded([&] { return matcher_.AcceptToken(token); })) return false;
     ++length_;
     return true;
   }
@@ -50,6 +51,16 @@ class GrammarConstraint final : public sampling::Constraint {
   }
 
  private:
+  // The matcher fails when a token would take too long (our patch 0007).
+  template <class Action>
+  static bool bounded(Action&& action) {
+    try {
+      return action();
+    } catch (const XgrammarError&) {
+      throw Error("the constraint is too ambiguous: the output so far can be read in too many ways");
+    }
+  }
+
   xgrammar::GrammarMatcher matcher_;
   int vocabulary_size_;
   int length_ = 0;

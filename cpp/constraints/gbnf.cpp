@@ -201,17 +201,18 @@ class Reader {
   }
 
   Part counted(Part part, bool& can_be_absent) {
-    while (at_ < text_.size()) {
+    for (skip(); at_ < text_.size(); skip()) {
       const std::size_t start = at_;
       const char c = text_[at_];
       if (std::strchr("*+?{", c) == nullptr) break;
       ++at_;
       std::string count(1, c);
       int most = 1, least = c == '+' ? 1 : 0;
+      std::optional<int> high;
       if (c == '{') {
         const std::optional<int> low = number();
         const bool has_comma = take(',');
-        const std::optional<int> high = has_comma ? number() : low;
+        high = has_comma ? number() : low;
         if ((!low && !high) || !take('}')) fail(start, at_ - start + 1, "a count is {n}, {n,} or {n,m}");
         least = low.value_or(0);
         if (high && *high < least) fail(start, at_ - start, "the larger count comes first");
@@ -219,9 +220,12 @@ class Reader {
         count = "{" + std::to_string(least) + "," + (high ? std::to_string(*high) : "") + "}";
         part.places = std::max<std::int64_t>(part.places, 1) * most;
         check_places(part.places);
-        if (high == 0) return Part{"\"\"", 0, true};
       }
       can_be_absent = can_be_absent || least == 0;
+      if (high == 0) {
+        part = Part{"\"\"", 0, true};
+        continue;
+      }
       part.text = (part.is_single ? part.text : "(" + part.text + ")") + count;
       part.is_single = false;
     }

@@ -255,7 +255,7 @@ class Writer {
     }
     if (are_few) {
       if (least > num_names) {
-        nodes_.unsupported(objects.place + "/minProperties", " with these names");
+        nodes_.unsupported(objects.least_place, " with these names");
         least = num_names;
       }
       most = std::min(most, num_names);
@@ -264,8 +264,8 @@ class Writer {
     if (!other.empty()) other = shared("other", other);
     std::uint64_t cap = most != no_limit ? most : std::max<std::uint64_t>(1, least);
     if ((cap + 1) * (members.size() + 1) > max_counts) {
-      if (objects.is_least_stated) nodes_.unsupported(objects.place + "/minProperties", " with so many properties");
-      if (objects.is_most_stated) nodes_.unsupported(objects.place + "/maxProperties", " with so many properties");
+      if (!objects.least_place.empty()) nodes_.unsupported(objects.least_place, " with so many properties");
+      if (!objects.most_place.empty()) nodes_.unsupported(objects.most_place, " with so many properties");
       least = 0;
       most = no_limit;
       cap = 1;
@@ -457,21 +457,20 @@ class PlaceFinder {
       const bool are_free =
           std::all_of(more.begin(), more.end(), [](const SchemaNodes::Others& other) { return other.are_free; });
       if (is_needed && !are_few && !are_free) {
-        nodes_.unsupported(one->place + "/minProperties", " above 1 with these names");
+        nodes_.unsupported(one->least_place, " above 1 with these names");
         all_have_one = false;
         continue;
       }
       if (!more.empty() && (is_needed || are_few)) rules.insert(are_few ? few : std::vector<std::string>());
       else all_have_one = false;
-      if (is_needed && !is_whole_)
-        nodes_.unsupported(one->place + "/minProperties", " above 1 in a part of the output");
+      if (is_needed && !is_whole_) nodes_.unsupported(one->least_place, " above 1 in a part of the output");
     }
     if (rules.size() == 1 && all_have_one && is_whole_) {
       place.names = Distinct{*rules.begin()};
     } else if (is_whole_) {
       for (const SchemaObjects* one : objects) {
         if (one->least > 1 && !nodes_.others(*one).empty())
-          nodes_.unsupported(one->place + "/minProperties", " above 1 where another object may stand");
+          nodes_.unsupported(one->least_place, " above 1 where another object may stand");
       }
     }
     const int others_place = others.empty() ? -1 : place_of(others);

@@ -151,7 +151,7 @@ SchemaNodes::SchemaNodes(const Json& document, bool is_strict, GrammarSource sou
   std::vector<int> kinds = {
       add_atom({SchemaValues{{nullptr, true, false}}, ""}), add_atom({NumberRange(), ""}),
       add_atom({SchemaStrings(), ""}), add_atom({SchemaArrays(), ""}),
-      add_atom({SchemaObjects{{}, {SchemaObjects::Source()}, {}, 0, std::nullopt, "", false, false}, ""})};
+      add_atom({SchemaObjects{{}, {SchemaObjects::Source()}, {}, 0, std::nullopt, "", "", ""}, ""})};
   any_ = add_node(Kind::atoms, std::move(kinds), "");
   for (const std::string& pointer : pointers)
     roots_.push_back(child(document.at(Json::json_pointer(pointer)), pointer, 0));
@@ -160,10 +160,15 @@ SchemaNodes::SchemaNodes(const Json& document, bool is_strict, GrammarSource sou
     unread_.pop_back();
     read(node, *schema, std::string(nodes_[idx(node)].place), 0);
   }
+  // Beside {}, a schema without "type" means all kinds, also those that it does not speak of.
+  const int every_kind = add_node(Kind::atoms, std::vector<int>(nodes_[idx(any_)].parts), "");
   for (const Exclusive& one : exclusive_) {
     for (std::size_t i = 0; i < one.nodes.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        if (!has_value(all_of({one.nodes[j], one.nodes[i]}, one.place))) continue;
+        std::vector<int> pair = {one.nodes[j], one.nodes[i]};
+        if (all_of(pair, one.place) == all_of({pair[0]}, "") || all_of(pair, one.place) == all_of({pair[1]}, ""))
+          pair.push_back(every_kind);
+        if (!has_value(all_of(std::move(pair), one.place))) continue;
         unsupported(one.place, " where a value may satisfy more than one of its schemas");
         i = j = one.nodes.size();
       }
@@ -321,7 +326,8 @@ SchemaAtom SchemaNodes::numbers(const Json& schema, const std::string& place, bo
     NumberRange other;
     const bool is_least = std::string(name).find("inimum") != std::string::npos;
     const Magnitude magnitude = magnitude_of(bound.value);
-    const bool is_far = magnitude == Magnitude::large && (bound.value < 0) == is_least;  // every number is within it
+    const bool is_far = magnitude == Magnitude::large &&
+                        (compare_numbers(bound.value, 0) < 0) == is_least;  // every number is within it
     if (is_far) continue;
     if (magnitude != Magnitude::usual)
       fail(place + "/" + name, "has more than " + std::to_string(max_number_digits) + " digits");
@@ -330,7 +336,7 @@ SchemaAtom SchemaNodes::numbers(const Json& schema, const std::string& place, bo
   }
   if (!schema.contains("multipleOf")) return {range, place};
   const Json& factor = schema.at("multipleOf");
-  if (!factor.is_number() || factor <= 0) fail(place + "/multipleOf", "must be a number above 0");
+  if (!factor.is_number() || compare_numbers(factor, 0) <= 0) fail(place + "/multipleOf", "must be a number above 0");
   const double number = factor.get<double>();
   if (is_integer && number <= 1 && 1 / number == std::round(1 / number)) return {range, place};
   std::optional<std::uint64_t> divisor = whole_number(factor);
@@ -451,8 +457,8 @@ SchemaAtom SchemaNodes::objects(const Json& schema, const std::string& place, in
   const std::uint64_t most = small_count(schema, "maxProperties", place, no_limit);
   if (most != no_limit) objects.most = most;
   objects.place = place;
-  objects.is_least_stated = schema.contains("minProperties");
-  objects.is_most_stated = schema.contains("maxProperties");
+  if (schema.contains("minProperties")) objects.least_place = place + "/minProperties";
+  if (schema.contains("maxProperties")) objects.most_place = place + "/maxProperties";
   return {objects, place};
 }
 
@@ -575,10 +581,12 @@ SchemaAtom SchemaNodes::both(const SchemaObjects& left, const SchemaObjects& rig
   }
   objects.least = std::max(left.least, right.least);
   objects.most = smaller(left.most, right.most);
-  const SchemaObjects& counted = left.is_least_stated || left.is_most_stated ? left : right;
-  objects.place = counted.place;
-  objects.is_least_stated = counted.is_least_stated;
-  objects.is_most_stated = counted.is_most_stated;
+  const auto tighter = [](const std::string& one, const std::string& other, bool is_other) {
+    return one.empty() || (is_other && !other.empty()) ? other : one;
+  };
+  objects.least_place = tighter(left.least_place, right.least_place, right.least > left.least);
+  objects.most_place = tighter(left.most_place, right.most_place, objects.most != left.most);
+  objects.place = left.place;
   return {std::move(objects), place};
 }
 
@@ -740,8 +748,8 @@ bool SchemaNodes::is_empty(const SchemaAtom& atom) {
   if (const auto* range = atom.as<NumberRange>()) {
     if (!range->least || !range->most) return false;
     const Json &least = range->least->value, &most = range->most->value;
-    if (least > most) return true;
-    if (least == most && !range->contains(least)) return true;
+    const int order = compare_numbers(least, most);
+    if (order > 0 || (order == 0 && !range->contains(least))) return true;
     const auto few = few_integers(*range, 1);
     return few && few->empty();
   }
@@ -948,8 +956,10 @@ bool SchemaNodes::accepts(int number, const Json& value, std::map<int, bool>& kn
 
 bool SchemaNodes::atom_accepts(int number, const Json& value) {
   const SchemaAtom& one = atom(number);
-  if (const auto* values = one.as<SchemaValues>())
-    return std::find(values->values.begin(), values->values.end(), value) != values->values.end();
+  if (const auto* values = one.as<SchemaValues>()) {
+    return std::any_of(values->values.begin(), values->values.end(),
+                       [&](const Json& other) { return are_equal_values(value, other); });
+  }
   if (const auto* range = one.as<NumberRange>()) return value.is_number() && range->contains(value);
   if (const auto* strings = one.as<SchemaStrings>()) {
     if (!value.is_string()) return false;
@@ -965,7 +975,7 @@ bool SchemaNodes::atom_accepts(int number, const Json& value) {
       const int item = i < arrays->first.size() ? arrays->first[i] : arrays->items.value_or(any_);
       if (!accepts(item, value[i])) return false;
       for (std::size_t j = 0; j < i && !arrays->unique_place.empty(); ++j) {
-        if (value[i] == value[j]) return false;
+        if (are_equal_values(value[i], value[j])) return false;
       }
     }
     return true;
@@ -1017,7 +1027,7 @@ bool SchemaNodes::is_endless(int node) {
   if (const auto* strings = atom(parts[0]).as<SchemaStrings>()) return !strings->pattern && !strings->most;
   const auto* range = atom(parts[0]).as<NumberRange>();
   if (range == nullptr || !range->is_integer || range->most || !range->divisors.empty()) return false;
-  return !range->least || range->least->value >= (range->least->is_exclusive ? -1 : 0);
+  return !range->least || compare_numbers(range->least->value, range->least->is_exclusive ? -1 : 0) >= 0;
 }
 
 // Names the innermost place that leaves the whole schema without a value.

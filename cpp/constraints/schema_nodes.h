@@ -59,8 +59,8 @@ struct SchemaObjects {
   std::vector<int> names;  // nodes of propertyNames
   std::uint64_t least = 0;
   std::optional<std::uint64_t> most;
-  std::string place;  // of the schema that states the counts
-  bool is_least_stated = false, is_most_stated = false;
+  std::string least_place, most_place;  // of minProperties and maxProperties; empty: not stated
+  std::string place;                    // of a schema that it is made of
 
   const Property* find(const std::string& name) const;
 };

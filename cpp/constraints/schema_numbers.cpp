@@ -111,10 +111,16 @@ std::string not_above(const NumberRange::Bound& bound) {
 }
 
 bool is_below(const Json& value, const NumberRange::Bound& least) {
-  return least.is_exclusive ? value <= least.value : value < least.value;
+  return compare_numbers(value, least.value) < (least.is_exclusive ? 1 : 0);
 }
 bool is_above(const Json& value, const NumberRange::Bound& most) {
-  return most.is_exclusive ? value >= most.value : value > most.value;
+  return compare_numbers(value, most.value) > (most.is_exclusive ? -1 : 0);
+}
+
+// Below 0, 0 or above 0.
+int compare_digits(const std::string& left, const std::string& right) {
+  const int order = left.compare(right);
+  return order < 0 ? -1 : order > 0 ? 1 : 0;
 }
 
 bool is_whole(const Json& value) { return value.is_number_integer() || decimal_of(value).fraction.empty(); }
@@ -147,6 +153,30 @@ Magnitude magnitude_of(const Json& number) {
   return decimal.fraction.size() >= max_number_digits ? Magnitude::small : Magnitude::usual;
 }
 
+int compare_numbers(const Json& left, const Json& right) {
+  if (left.is_number_float() && right.is_number_float()) {
+    const double difference = left.get<double>() - right.get<double>();
+    return difference < 0 ? -1 : difference > 0 ? 1 : 0;
+  }
+  const Decimal a = decimal_of(left), b = decimal_of(right);
+  if (a.is_negative != b.is_negative) return a.is_negative ? -1 : 1;
+  int order =
+      a.whole.size() != b.whole.size() ? (a.whole.size() < b.whole.size() ? -1 : 1) : compare_digits(a.whole, b.whole);
+  if (order == 0) order = compare_digits(a.fraction, b.fraction);
+  return a.is_negative ? -order : order;
+}
+
+bool are_equal_values(const Json& left, const Json& right) {
+  if (left.is_number() && right.is_number()) return compare_numbers(left, right) == 0;
+  if (left.type() != right.type() || left.size() != right.size()) return false;
+  if (left.is_array()) return std::equal(left.begin(), left.end(), right.begin(), are_equal_values);
+  if (!left.is_object()) return left == right;
+  for (const auto& [name, value] : left.items()) {
+    if (!right.contains(name) || !are_equal_values(value, right.at(name))) return false;
+  }
+  return true;
+}
+
 bool NumberRange::contains(const Json& value) const {
   if ((is_integer && !is_whole(value)) || (least && is_below(value, *least)) || (most && is_above(value, *most)))
     return false;
@@ -157,12 +187,12 @@ bool NumberRange::contains(const Json& value) const {
 NumberRange NumberRange::operator&(const NumberRange& other) const {
   NumberRange both = *this;
   both.is_integer = is_integer || other.is_integer;
-  if (other.least && (!least || other.least->value > least->value ||
-                      (other.least->value == least->value && other.least->is_exclusive)))
-    both.least = other.least;
-  if (other.most &&
-      (!most || other.most->value < most->value || (other.most->value == most->value && other.most->is_exclusive)))
-    both.most = other.most;
+  const auto is_tighter = [](const Bound& one, const std::optional<Bound>& than, int sign) {
+    const int order = than ? sign * compare_numbers(one.value, than->value) : 1;
+    return order > 0 || (order == 0 && one.is_exclusive);
+  };
+  if (other.least && is_tighter(*other.least, least, 1)) both.least = other.least;
+  if (other.most && is_tighter(*other.most, most, -1)) both.most = other.most;
   both.divisors.insert(both.divisors.end(), other.divisors.begin(), other.divisors.end());
   return both;
 }

@@ -23,6 +23,12 @@ struct NumberRange {
   NumberRange operator&(const NumberRange& other) const;
 };
 
+// Exact, of any two numbers; nlohmann's operators convert an unsigned number above 2^63 into a negative one. Below 0:
+// left is less.
+int compare_numbers(const nlohmann::ordered_json& left, const nlohmann::ordered_json& right);
+// Whether two values are the same one for JSON Schema: 1.0 is 1, and the order of names does not matter.
+bool are_equal_values(const nlohmann::ordered_json& left, const nlohmann::ordered_json& right);
+
 // Numbers with more digits before or after the point are not written.
 constexpr std::size_t max_number_digits = 64;
 enum class Magnitude { usual, large, small };  // large: more digits before the point; small: after it

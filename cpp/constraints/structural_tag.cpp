@@ -22,6 +22,11 @@ constexpr int max_formats = 500;
 // Without a limit the model might write spaces for ever.
 constexpr int max_whitespace = 1;
 
+// From 0 to `most`. nlohmann's operators convert an unsigned number above 2^63 into a negative one.
+bool is_whole(const Json& value, std::int64_t most) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+}
+
 // The older form, {"structures": [{"begin", "schema", "end"}], "triggers": [...]}.
 Json format_of_structures(const Json& tag) {
   Json tags = Json::array();
@@ -37,7 +42,9 @@ Json format_of_structures(const Json& tag) {
 
 class Checker {
  public:
-  Checker(bool is_strict, SupportedStructuralTag& out) : is_strict_(is_strict), out_(out) {}
+  // is_older: the format was made of the older form, whose places are named.
+  Checker(bool is_strict, bool is_older, SupportedStructuralTag& out)
+      : is_strict_(is_strict), is_older_(is_older), out_(out) {}
 
   // Checks a format and converts it to what xgrammar accepts. times: how often it may be repeated.
   void check(Json& format, const std::string& pointer, std::int64_t times, int depth) {
@@ -66,13 +73,25 @@ class Checker {
   }
 
  private:
-  [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
-    throw ArgumentError("structural_tag", "cannot be used: " + pointer + " " + problem);
+  [[noreturn]] void fail(const std::string& pointer, const std::string& problem) const {
+    throw ArgumentError("structural_tag", "cannot be used: " + in_the_document(pointer) + " " + problem);
+  }
+
+  // See format_of_structures().
+  std::string in_the_document(std::string pointer) const {
+    const auto replace = [&](const std::string& ours, const std::string& theirs) {
+      if (const std::size_t at = pointer.find(ours); at != std::string::npos) pointer.replace(at, ours.size(), theirs);
+    };
+    if (is_older_ && pointer.compare(0, 6, "/tags/") == 0) {
+      replace("/tags/", "/structures/");
+      replace("/content/json_schema", "/schema");
+    }
+    return pointer;
   }
 
   // Runs check() and adds this place to its errors.
   template <class Check>
-  static auto at(const std::string& pointer, Check&& check) {
+  auto at(const std::string& pointer, Check&& check) const {
     try {
       return check();
     } catch (const ArgumentError& error) {
@@ -84,7 +103,7 @@ class Checker {
   }
 
   // What a format of this type must have. What it may have, xgrammar checks.
-  static void check_members(const Json& format, const std::string& type, const std::string& pointer) {
+  void check_members(const Json& format, const std::string& type, const std::string& pointer) const {
     static const std::map<std::string, std::vector<const char*>> members = {
         {"const_string", {"value"}},
         {"json_schema", {"json_schema"}},
@@ -122,10 +141,10 @@ class Checker {
     }
   }
 
-  static std::int64_t count(const Json& format, const std::string& pointer) {
+  std::int64_t count(const Json& format, const std::string& pointer) const {
     for (const char* name : {"min", "max"}) {
       const Json* value = format.contains(name) ? &format.at(name) : nullptr;
-      if (value == nullptr || !value->is_number_unsigned() || *value > max_counted_places)
+      if (value == nullptr || !is_whole(*value, max_counted_places))
         fail(pointer + "/" + name, "must be a whole number from 0 to " + std::to_string(max_counted_places));
     }
     return std::max<std::int64_t>(1, format.at("max"));
@@ -138,7 +157,7 @@ class Checker {
   }
   void collect_value(const Json& value) {
     if (value.is_string()) out_.texts.push_back(value);
-    if (value.is_number_unsigned() && value <= std::numeric_limits<Token>::max()) out_.tokens.push_back(value);
+    if (is_whole(value, std::numeric_limits<Token>::max())) out_.tokens.push_back(value);
     if (!value.is_array()) return;
     for (const Json& one : value) collect_value(one);
   }
@@ -151,20 +170,21 @@ class Checker {
     style.max_whitespace = max_whitespace;
     if (format.contains("max_whitespace_cnt") && !format.at("max_whitespace_cnt").is_null()) {
       const Json& most = format.at("max_whitespace_cnt");
-      if (!most.is_number_unsigned() || most > max_counted_places)
+      if (!is_whole(most, max_counted_places))
         fail(pointer + "/max_whitespace_cnt", "must be a whole number from 0 to " + std::to_string(max_counted_places));
       style.max_whitespace = most;
     }
     const SchemaGrammar grammar =
         at(pointer + "/json_schema", [&] { return schema_grammar(format.at("json_schema").dump(), style); });
-    for (const std::string& place : grammar.ignored) out_.ignored.push_back(pointer + "/json_schema" + place);
+    for (const std::string& place : grammar.ignored)
+      out_.ignored.push_back(in_the_document(pointer + "/json_schema") + place);
     if (format.at("type") == "json_schema")
       format = {{"type", "grammar"}, {"grammar", "root ::= " + grammar.root + "\n" + grammar.rules}};
     else format["max_whitespace_cnt"] = style.max_whitespace;
   }
 
   // Becomes a grammar with the automaton that our reader makes of it.
-  static void check_regex(Json& format, const std::string& pointer, std::int64_t times) {
+  void check_regex(Json& format, const std::string& pointer, std::int64_t times) const {
     const Json* const text = format.contains("pattern") ? &format.at("pattern") : nullptr;
     if (text == nullptr || !text->is_string()) fail(pointer + "/pattern", "must be a regular expression");
     const std::string regex = *text;
@@ -183,7 +203,7 @@ class Checker {
     format = {{"type", "grammar"}, {"grammar", "root ::= " + rule}};
   }
 
-  static void check_grammar(Json& format, const std::string& pointer) {
+  void check_grammar(Json& format, const std::string& pointer) const {
     if (!format.contains("grammar") || !format.at("grammar").is_string())
       fail(pointer + "/grammar", "must be a grammar");
     const std::string grammar = format.at("grammar");
@@ -213,7 +233,7 @@ class Checker {
     }
   }
 
-  const bool is_strict_;
+  const bool is_strict_, is_older_;
   SupportedStructuralTag& out_;
   std::int64_t num_places_ = 0;
   int num_formats_ = 0;
@@ -231,11 +251,12 @@ SupportedStructuralTag supported_structural_tag(const std::string& text, bool is
   if (tag.contains("type") && tag.at("type") != name)
     throw ArgumentError(name, R"(cannot be used: its type must be "structural_tag")");
   Json format;
-  if (tag.contains("format")) format = tag.at("format");
+  const bool is_older = !tag.contains("format");
+  if (!is_older) format = tag.at("format");
   else if (tag.contains("structures") && tag.at("structures").is_array()) format = format_of_structures(tag);
   else throw ArgumentError(name, "cannot be used: it must have a format, or structures and triggers");
   SupportedStructuralTag result;
-  Checker(is_strict, result).check(format, tag.contains("format") ? "/format" : "", 1, 0);
+  Checker(is_strict, is_older, result).check(format, is_older ? "" : "/format", 1, 0);
   result.text = Json({{"type", name}, {"format", std::move(format)}}).dump();
   return result;
 }

@@ -35,7 +35,7 @@ void Command::release(std::exception_ptr error) noexcept {
 void Command::wait() {
   std::unique_lock<std::mutex> lock(mutex_);
   released_.wait(lock, [this] { return is_released_; });
-  if (error_) std::rethrow_exception(error_);
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));  // nobody else destroys it while it is read
 }
 
 void OwnedCommand::run() noexcept {

@@ -66,6 +66,13 @@ std::shared_ptr<const ConstraintCompiler> RequestConstraints::compiler(const std
   return compilers_.front().compiler;
 }
 
+std::vector<std::vector<Token>> RequestConstraints::kept_compilers() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::vector<Token>> kept;
+  for (const Compiler& one : compilers_) kept.push_back(one.control_tokens);
+  return kept;
+}
+
 std::vector<Token> RequestConstraints::control_tokens(const Request& request) const {
   std::set<Token> tokens(request.control_tokens.begin(), request.control_tokens.end());
   if (!request.structural_tag) return request.control_tokens;

@@ -30,6 +30,9 @@ class RequestConstraints {
   // The control tokens that are rendered by name: the request's, and those that its structural tag names.
   std::vector<Token> control_tokens(const Request& request) const;
 
+  // Of each compiler that is kept, the control tokens that it renders by name; the last used first.
+  std::vector<std::vector<Token>> kept_compilers() const;
+
  private:
   struct Compiler {
     std::vector<Token> control_tokens;  // rendered by name
@@ -42,7 +45,7 @@ class RequestConstraints {
   const Vocabulary vocabulary_;
   const int vocabulary_size_;
   const std::string target_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Compiler> compilers_;  // made when needed, the last used first; at most max_compilers
 };
 

@@ -1,6 +1,8 @@
-// Answers requests of tests/fuzz/schemas.py about JSON schemas, a line of JSON each:
+// Answers requests of tests/fuzz/schemas.py about JSON schemas, and of tests/fuzz/grammars.py about other constraints,
+// a line of JSON each:
 //   {"schema": TEXT, "strict": true, "wishes": [TEXT, ...], "walks": 3, "seed": 1}
-// -> {"error": TEXT}  the schema was rejected as an invalid argument. "crash": another exception.
+//   "grammar" or "structural_tag" instead of "schema"
+// -> {"error": TEXT}  it was rejected as an invalid argument. "crash": another exception.
 //    {"ignored": [POINTER, ...], "seconds": of the processor, to compile it,
 //     "walks": [TEXT or null, ...]   outputs that the masks led to, at random; null: it did not end
 //     "wishes": [null or INDEX, ...] null: the text may be written; else its first byte that is masked
@@ -17,10 +19,12 @@
 #include <vector>
 
 #include "base/argument.h"
+#include "base/error.h"
 #include "base/index.h"
 #include "base/utf8.h"
 #include "constraints/constraint_compiler.h"
 #include "constraints/schema_grammar.h"
+#include "constraints/structural_tag.h"
 
 namespace {
 
@@ -62,9 +66,36 @@ class Session {
 
   std::vector<std::string> faults;
 
+  // An output; null: it did not end, or became too ambiguous.
   json walk() {
+    return guarded([&] { return walk_on(); });
+  }
+  // Null: it may be written, as far as is known; else its first byte that is masked.
+  json wish(const std::string& text) {
+    return guarded([&] { return spell(text); });
+  }
+
+ private:
+  static constexpr int num_free_steps = 24, max_steps = 400;
+
+  // Of an ambiguous grammar, a few steps are enough.
+  bool is_late() const { return std::clock() - begin_ > 3 * CLOCKS_PER_SEC; }
+
+  // A constraint that has failed is of no more use.
+  template <class Action>
+  json guarded(Action&& action) {
+    if (has_failed_) return nullptr;
     restart();
-    for (int step = 0; step < max_steps; ++step) {
+    try {
+      return action();
+    } catch (const Error&) {
+      has_failed_ = true;
+      return nullptr;
+    }
+  }
+
+  json walk_on() {
+    for (int step = 0; step < max_steps && !is_late(); ++step) {
       const sampling::TokenMask mask = current();
       if (mask.empty()) return fault("a dead end"), nullptr;
       const bool may_end = mask.contains(vocabulary().end);
@@ -81,9 +112,9 @@ class Session {
     return nullptr;
   }
 
-  json wish(const std::string& text) {
-    restart();
+  json spell(const std::string& text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
+      if (is_late()) return nullptr;
       const Token token = static_cast<unsigned char>(text[i]);
       const bool is_allowed = current().contains(token);
       const bool is_read = read(token);
@@ -92,9 +123,6 @@ class Session {
     }
     return current().contains(vocabulary().end) ? json() : json(text.size());
   }
-
- private:
-  static constexpr int num_free_steps = 24, max_steps = 400;
 
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_() % n); }
 
@@ -185,27 +213,44 @@ class Session {
   std::mt19937_64 random_;
   std::vector<Token> tokens_;
   std::string text_;
+  bool has_failed_ = false;
+  const std::clock_t begin_ = std::clock();
 };
 
-json answer(const ConstraintCompiler& compiler, const json& request) {
-  const std::string schema = request.at("schema");
+// What compiled() compiles, read by itself, says what it ignores.
+std::vector<std::string> ignored(const json& request) {
+  SchemaStyle style;
+  style.is_strict = request.at("strict");
+  if (request.contains("schema")) return schema_grammar(request.at("schema"), style).ignored;
+  if (request.contains("structural_tag"))
+    return supported_structural_tag(request.at("structural_tag"), style.is_strict).ignored;
+  return {};
+}
+
+std::unique_ptr<sampling::Constraint> compiled(const ConstraintCompiler& compiler, const json& request) {
   const bool is_strict = request.at("strict");
+  if (request.contains("grammar")) return compiler.grammar(request.at("grammar"));
+  if (request.contains("structural_tag")) return compiler.structural_tag(request.at("structural_tag"), is_strict);
+  return compiler.json_schema(request.at("schema"), is_strict);
+}
+
+json answer(const ConstraintCompiler& compiler, const json& request) {
   const std::clock_t begin = std::clock();
   const auto seconds = [&] { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; };
   json reply;
   try {
-    const std::unique_ptr<sampling::Constraint> constraint = compiler.json_schema(schema, is_strict);
+    const std::unique_ptr<sampling::Constraint> constraint = compiled(compiler, request);
     reply["seconds"] = seconds();
-    SchemaStyle style;
-    style.is_strict = is_strict;
-    reply["ignored"] = schema_grammar(schema, style).ignored;
+    reply["ignored"] = ignored(request);
     Session session(*constraint, request.at("seed"));
     reply["walks"] = reply["wishes"] = json::array();
     for (const std::string text : request.at("wishes")) reply["wishes"].push_back(session.wish(text));
     for (int i = 0; i < request.at("walks"); ++i) {
       reply["walks"].push_back(session.walk());
       const json& text = reply["walks"].back();
-      if (text.is_string() && valid_utf8(text) != text) session.faults.push_back("an output is not UTF-8");
+      const bool may_be_any_bytes = request.contains("structural_tag");  // between its parts
+      if (text.is_string() && !may_be_any_bytes && valid_utf8(text) != text)
+        session.faults.push_back("an output is not UTF-8");
     }
     reply["faults"] = std::move(session.faults);
   } catch (const ArgumentError& error) {

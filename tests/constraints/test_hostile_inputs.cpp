@@ -2,10 +2,12 @@
 // accepts; never a crash.
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "check.h"
 #include "sampling/uniforms.h"
 #include "sound_inputs.h"
@@ -65,6 +67,24 @@ TEST(edited_inputs_are_errors_or_constraints) {
   }
   for (const int kind : {grammar, json_schema, regex, structural_tag})
     CHECK(accepted[kind] > 100 && rejected[kind] > 200);
+}
+
+// Each byte takes longer than the one before it: the work is bounded.
+TEST(an_ambiguous_grammar_fails_before_it_takes_minutes) {
+  const auto constraint = compiled(grammar, "root ::= root* (root \"b\" root){0,2} root | \"a\" | \"\"");
+  const std::clock_t begin = std::clock();
+  int length = 0;
+  try {
+    for (; length < 10'000; ++length) {
+      sampling::TokenMask mask;
+      mask.fill(constraint->vocabulary_size(), [&](std::uint32_t* words) { constraint->write_mask(words); });
+      CHECK(mask.contains('a' - 1) && constraint->advance('a' - 1));
+    }
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("too ambiguous") != std::string::npos);
+  }
+  CHECK(20 < length && length < 10'000);
+  CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 30);
 }
 
 TEST_MAIN()

@@ -159,6 +159,22 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
         ['{"a": null, "b": null}', '{"a": {"y": null}}'],
         ['{"a": {}}', '{"b": 1}'],
     ),
+    "an integer above 2^63 is not negative": (
+        {"exclusiveMaximum": -1, "enum": [9223372036854775808, -3]},
+        ["-3"],
+        ["9223372036854775808"],
+    ),
+    "2^64 - 1 is not -1": ({"enum": [18446744073709551615, 2], "allOf": [{"enum": [-1, 2]}]}, ["2"], ["-1"]),
+    "a bound above 2^63": (
+        {"type": "integer", "minimum": 9223372036854775808, "maximum": 9223372036854775810},
+        ["9223372036854775809"],
+        ["5", "-3", "9223372036854775811"],
+    ),
+    "multiples of 2^63": (
+        {"enum": [0, 9223372036854775808, 5], "minimum": 9223372036854775808},
+        ["9223372036854775808"],
+        ["0", "5"],
+    ),
     "a reference into x-": ({"$ref": "#/x-shapes/a~1b%25", "x-shapes": {"a/b%": {"const": 3}}}, ["3"], ["4"]),
 }
 
@@ -182,7 +198,20 @@ REJECTED = [
     ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}}, "refers to itself"),
     ({"type": "integer", "minimum": 3, "maximum": 2}, "allows no value"),
     ({"$ref": "#/nowhere"}, "points nowhere"),
+    ({"enum": [9223372036854775808], "exclusiveMaximum": -1}, "allows no value"),
 ]
+
+
+def test_a_oneof_beside_anything_is_named(driver: Driver) -> None:
+    schema = {"oneOf": [{"properties": {"c": {}}, "minProperties": 3}, {}]}
+    reply = driver.ask({"schema": json.dumps(schema), "strict": False, "wishes": [], "walks": 0, "seed": 1})
+    assert "/oneOf" in reply["ignored"]
+
+
+def test_counts_of_a_part_are_named_where_they_stand(driver: Driver) -> None:
+    schema = {"propertyNames": {}, "maxProperties": 2, "anyOf": [{"minProperties": 2}]}
+    reply = driver.ask({"schema": json.dumps(schema), "strict": True, "wishes": [], "walks": 0, "seed": 1})
+    assert "/anyOf/0/minProperties is not supported" in reply["error"]
 
 
 @pytest.mark.parametrize(("schema", "words"), REJECTED)

@@ -1,11 +1,12 @@
 """Clients that leave a server at random moments; afterwards it must be as if they had never been there.
 
-python -m tests.server.leaving [--clients 2000] [--at-once 16] [--seed 1] [--specdec build/default/specdec]
+python -m tests.server.leaving [--clients 2000] [--at-once 16] [--seed 1] [--record] [--specdec build/default/specdec]
 
 Each client sends one request, of which a part may be missing, and closes its connection after a random time or after a
 random number of tokens: while its request waits for a slot, while its prompt is read, between two tokens, while its
 grammar compiles. Then every slot is idle, the process has the threads and descriptors that it had after the first
-clients, and twenty greedy texts are those of a fresh server.
+clients, and twenty greedy texts are those of a fresh server. With --record, the clients are added to
+tests/figures.jsonl, for docs/security.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import struct
 import threading
 import time
 
+from tests import figures
 from tests.server.running import Server, serving, wait_until
 
 OPTIONS: tuple[object, ...] = ("-np", 3, "--queue", 64, "-c", 512)
@@ -134,16 +136,26 @@ def check(specdec: pathlib.Path, num_clients: int, at_once: int, seed: int) -> c
     with serving(specdec, *OPTIONS) as fresh:
         expected = texts(fresh)
     with serving(specdec, *OPTIONS) as server:
-        assert texts(server) == expected
-        visits(server.port, range(ENOUGH), at_once, seed)
-        wait_until(lambda: is_idle(server))
-        before = resources(server)
-        seen = visits(server.port, range(ENOUGH, ENOUGH + num_clients), at_once, seed)
-        wait_until(lambda: is_idle(server))
-        wait_until(lambda: all(now <= then for now, then in zip(resources(server), before, strict=True)))
-        assert texts(server) == expected
-        code, error = server.stop()
-        assert code == 0, error
+        try:
+            return leave(server, expected, num_clients, at_once, seed)
+        except (OSError, AssertionError):
+            if server.process.poll() is None:
+                raise
+            code, error = server.wait()
+            raise AssertionError(f"the server ended with {code}: {error}") from None
+
+
+def leave(server: Server, expected: list[str], num_clients: int, at_once: int, seed: int) -> collections.Counter[str]:
+    assert texts(server) == expected
+    visits(server.port, range(ENOUGH), at_once, seed)
+    wait_until(lambda: is_idle(server))
+    before = resources(server)
+    seen = visits(server.port, range(ENOUGH, ENOUGH + num_clients), at_once, seed)
+    wait_until(lambda: is_idle(server))
+    wait_until(lambda: all(now <= then for now, then in zip(resources(server), before, strict=True)))
+    assert texts(server) == expected
+    code, error = server.stop()
+    assert code == 0, error
     return seen
 
 
@@ -152,12 +164,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=2000)
     parser.add_argument("--at-once", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--specdec", type=pathlib.Path, default=pathlib.Path("build/default/specdec"))
     arguments = parser.parse_args()
     start = time.monotonic()
     seen = check(arguments.specdec, arguments.clients, arguments.at_once, arguments.seed)
     for outcome, count in sorted(seen.items()):
         print(f"{count:6} {outcome}")
+    if arguments.record:
+        figures.record("leaving", inputs=seen.total())
     print(f"{seen.total()} clients left in {time.monotonic() - start:.0f} s")
 
 

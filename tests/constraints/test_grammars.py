@@ -1,0 +1,67 @@
+"""Grammars and structural tags as constraints: a sample of random ones (tests/fuzz/grammars.py), and those that once
+were wrong."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.fuzz.grammars import KINDS
+from tests.fuzz.schemas import Driver
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(scope="module")
+def driver(built: Callable[[str], pathlib.Path]) -> Iterator[Driver]:
+    started = Driver(built("constraints/test_schema_driver"))
+    yield started
+    started.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sample_of_random_ones(driver: Driver, kind: str) -> None:
+    findings, counts = [], {"accepted": 0, "walks": 0, "wishes": 0}
+    for seed in range(1, 601):
+        result = KINDS[kind](driver, seed)
+        findings += result.findings
+        for name in counts:
+            counts[name] += result.counts[name]
+    assert not findings
+    assert counts["accepted"] > 300 and counts["walks"] > 800 and counts["wishes"] > 800, counts
+
+
+def asked(driver: Driver, kind: str, text: str, *wishes: str) -> Any:
+    return driver.ask({kind: text, "strict": False, "wishes": wishes, "walks": 3, "seed": 1})
+
+
+@pytest.mark.parametrize(
+    ("grammar", "allowed", "forbidden"),
+    [
+        ('root ::= "a" {2} | "b" *', ["aa", "", "bb"], ["a", "aaa"]),
+        ('root ::= "a"\n  {2,3}\n', ["aa", "aaa"], ["a"]),
+        ('root ::= "b" root{0}', ["b"], ["bb"]),
+        ('root ::= "a"{0}* "b"', ["b"], ["ab"]),
+        ("root ::= root{,2}", [""], ["a"]),
+        ('root ::= a{0,3} "b"\na ::= c{0,2}\nc ::= a{1,2}', ["b"], ["a"]),
+        ("root ::= [\\^a]", ["^", "a"], ["b", "2"]),
+        ("root ::= [\\x5E-b]", ["^", "_", "b"], ["]", "c"]),
+        ("root ::= [^^]", ["a"], ["^"]),
+    ],
+)
+def test_grammars_that_were_wrong(driver: Driver, grammar: str, allowed: list[str], forbidden: list[str]) -> None:
+    reply = asked(driver, "grammar", grammar, *allowed, *forbidden)
+    assert reply["faults"] == [], reply
+    assert [one is None for one in reply["wishes"]] == [True] * len(allowed) + [False] * len(forbidden)
+
+
+def test_errors_name_places_of_the_older_form(driver: Driver) -> None:
+    structures = [{"begin": "<a>", "schema": {}, "end": "</a>"}, {"begin": "<b>", "schema": {"type": "x"}, "end": ""}]
+    reply = asked(driver, "structural_tag", json.dumps({"structures": structures, "triggers": ["<"]}))
+    assert "/structures/1/schema has a part that cannot be used: /type" in reply["error"]
+    structures[1]["schema"] = {"not": {"type": "null"}}
+    reply = asked(driver, "structural_tag", json.dumps({"structures": structures, "triggers": ["<"]}))
+    assert reply["ignored"] == ["/structures/1/schema/not"]
