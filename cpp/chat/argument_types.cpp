@@ -1,6 +1,8 @@
 #include "chat/argument_types.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "base/json_depth.h"
@@ -93,6 +95,42 @@ bool allows(const ArgumentTypes& types, const Json& value) {
   return common.string || common.number || common.boolean || common.null || common.object || common.array;
 }
 
+// A Python literal as JSON: {'a': [True, None]}, which is how templates print objects without tojson. Text that is none
+// does not become JSON.
+std::string json_of_python(const std::string& text) {
+  static const std::map<std::string, const char*> words = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
+  static const std::map<char, const char*> escapes = {{'n', "\n"}, {'t', "\t"}, {'r', "\r"}};
+  std::string json;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\'' || text[i] == '"') {
+      const char quote = text[i];
+      std::string content;
+      for (++i; i < text.size() && text[i] != quote; ++i) {
+        if (text[i] == '\\' && ++i < text.size()) {
+          const auto escape = escapes.find(text[i]);
+          const bool is_itself = text[i] == '\\' || text[i] == '\'' || text[i] == '"';
+          if (escape == escapes.end() && !is_itself) return "";
+          content += is_itself ? std::string(1, text[i]) : escape->second;
+        } else if (i < text.size()) {
+          content += text[i];
+        }
+      }
+      if (i == text.size()) return "";
+      json += "\"" + json_escaped(content) + "\"";
+    } else if (std::isalpha(static_cast<unsigned char>(text[i])) != 0) {
+      std::size_t end = i;
+      while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end])) != 0) ++end;
+      const std::string word = text.substr(i, end - i);
+      const auto known = words.find(word);
+      json += known == words.end() ? word : known->second;
+      i = end - 1;
+    } else {
+      json += text[i];
+    }
+  }
+  return json;
+}
+
 }  // namespace
 
 std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const std::string& tools) {
@@ -123,6 +161,8 @@ std::string argument_json(const std::string& text, const ArgumentTypes& types) {
   if (!types.string && types.boolean && (trimmed == "True" || trimmed == "False"))
     trimmed[0] = trimmed == "True" ? 't' : 'f';
   if (!types.string && types.null && trimmed == "None") trimmed = "null";
+  const bool is_compound = !types.string && (types.object || types.array);
+  if (is_compound && !Json::accept(trimmed)) trimmed = json_of_python(trimmed);
   const Json value = Json::parse(trimmed, nullptr, false);
   if (value.is_discarded()) return quoted;
   if (types.string) return !value.is_string() && allows(types, value) ? trimmed : quoted;

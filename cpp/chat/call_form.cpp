@@ -250,7 +250,7 @@ void split_head(CallForm& form, const std::vector<Part>& parts, std::size_t name
   for (std::size_t i = 0; i < end; ++i) {
     HeadPart part = head_part(parts[i], parts[name].optional);
     if (part.kind == HeadPart::literal && part.text.empty()) continue;
-    const std::string id = "call00001";  // of llama.cpp's own probe
+    const std::string id = probe_id;
     if (part.text.compare(0, id.size(), id) == 0) {
       part.text.erase(0, id.size());
       form.head.push_back({HeadPart::until, part.text, false, true});

@@ -57,4 +57,7 @@ ContentForm content_form(const common_chat_params& params);
 // A list with one tool, in JSON.
 const char* probe_tool();
 
+// The id of a call in the conversations with which llama.cpp probes a template.
+constexpr const char* probe_id = "call00001";
+
 }  // namespace specdec

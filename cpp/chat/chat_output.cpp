@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -58,6 +59,20 @@ std::string without_text_before_call(std::string grammar) {
     else ++at;
   }
   return grammar;
+}
+
+// llama.cpp takes the id of its own probe for a part of the mark behind it (Solar Open).
+std::string with_any_id(std::string grammar) {
+  const std::string id = std::string("\"") + probe_id;
+  for (std::size_t at; (at = grammar.find(id)) != std::string::npos;) grammar.replace(at, id.size(), "[a-z0-9]{9} \"");
+  return grammar;
+}
+std::vector<std::string> without_ids(std::vector<std::string> marks) {
+  const std::string id = probe_id;
+  for (std::string& mark : marks) {
+    if (mark.compare(0, id.size(), id) == 0) mark.erase(0, id.size());
+  }
+  return marks;
 }
 
 std::string trimmed(std::string text) {
@@ -127,7 +142,7 @@ std::string generation_prompt(const std::string& template_text, const Conversati
 }
 
 struct ChatOutputParser::Parser {
-  bool is_understood = false;
+  bool is_understood = false, writes_calls = false;
   std::vector<std::string> control_tokens;
   Grammar grammar;
   Reasoning reasoning;
@@ -155,19 +170,30 @@ class Derivation {
 
   const std::string& answer_start() const { return answer_start_; }
 
-  // Throws if the prompt is not as llama.cpp expects it.
+  // llama.cpp's prompts turn thinking on or off; ours leave it to the template. Where that is a third kind of prompt
+  // (MiniCPM 5), or llama.cpp does not find the end of its prompt, the grammar of a call has no reasoning before it.
   common_chat_params apply(const std::string& tools, bool is_parallel, bool is_required) {
     inputs_.tools = common_chat_tools_parse_oaicompat(common_json::parse(tools));
     inputs_.parallel_tool_calls = is_parallel;
     inputs_.tool_choice = is_required ? COMMON_CHAT_TOOL_CHOICE_REQUIRED : COMMON_CHAT_TOOL_CHOICE_AUTO;
-    common_chat_params found = common_chat_templates_apply(templates_.get(), inputs_);
-    if (found.generation_prompt == answer_start_) return found;
-    // llama.cpp's prompts enable thinking by default; ours leave it to the template.
-    inputs_.enable_thinking = false;
-    found = common_chat_templates_apply(templates_.get(), inputs_);
-    if (found.generation_prompt != answer_start_)
-      throw std::invalid_argument("the prompt is not as llama.cpp expects it");
-    return found;
+    inputs_.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
+    const bool enables_thinking = inputs_.enable_thinking;
+    for (const bool enable : {enables_thinking, false}) {
+      inputs_.enable_thinking = enable;
+      common_chat_params found = common_chat_templates_apply(templates_.get(), inputs_);
+      if (found.generation_prompt == answer_start_) return found;
+    }
+    inputs_.enable_thinking = enables_thinking;
+    if (is_required) inputs_.reasoning_format = COMMON_REASONING_FORMAT_NONE;
+    return common_chat_templates_apply(templates_.get(), inputs_);
+  }
+
+  // The part of the prompt that such a parser's grammar begins with; nullopt if it is not ours.
+  std::optional<std::string> prefix(const common_chat_params& found) const {
+    const std::string& theirs = found.generation_prompt;
+    if (theirs.empty()) return "";
+    if (theirs.compare(0, answer_start_.size(), answer_start_) != 0) return std::nullopt;
+    return answer_start_;
   }
 
  private:
@@ -193,7 +219,8 @@ ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::st
   for (const MarkedPart part : {MarkedPart::arguments, smaller}) {
     MarkedTools marked = with_marks(tools, part);
     const common_chat_params found = derivation.apply(marked.tools, is_parallel, true);
-    if (found.grammar_lazy) return {};
+    const std::optional<std::string> prefix = derivation.prefix(found);
+    if (found.grammar_lazy || !prefix) return {};
     const auto is_missing = [&](const SchemaMark& mark) {
       return found.grammar.find('"' + mark.text + '"') == std::string::npos;
     };
@@ -201,7 +228,7 @@ ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::st
     if (part == MarkedPart::arguments && missing != marked.marks.end()) continue;
     for (auto mark = missing; mark != marked.marks.end(); ++mark) marked.ignored.push_back(mark->pointer);
     marked.marks.erase(missing, marked.marks.end());
-    return {without_text_before_call(found.grammar), derivation.answer_start(), std::move(marked.marks),
+    return {with_any_id(without_text_before_call(found.grammar)), *prefix, std::move(marked.marks),
             std::move(marked.ignored)};
   }
   return {};
@@ -238,6 +265,23 @@ void read_form(AnswerForm& form, const common_chat_params& params, const CallFor
   if (form.reasoning_ends.empty()) form.reasoning_begin.clear();
 }
 
+// Solar Open writes its turn in parts, <|think|>text<|end|><|begin|>assistant<|content|>text<|end|>, of which llama.cpp
+// finds only the calls.
+bool writes_solar_parts(const std::string& template_text) {
+  return template_text.find("<|begin|>assistant<|think|>") != std::string::npos;
+}
+void read_solar_parts(AnswerForm& form, ChatOutputParser::Reasoning& reasoning, std::vector<std::string>& tokens) {
+  reasoning = {"<|think|>", "<|end|>", false};
+  form.reasoning_begin = reasoning.begin;
+  form.reasoning_ends = form.content.ends = {reasoning.end};
+  form.content.begins = {"<|begin|>assistant<|content|>", "<|content|>"};
+  std::vector<std::string>& openings = form.calls.openings;
+  if (!openings.empty()) openings.insert(openings.begin(), "<|begin|>assistant");
+  for (const char* token : {"<|think|>", "<|end|>", "<|begin|>", "<|content|>"}) {
+    if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.emplace_back(token);
+  }
+}
+
 }  // namespace
 
 ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
@@ -262,15 +306,16 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     Derivation derivation(template_text, conversation, bos_token, eos_token);
     const common_chat_params probed = derivation.apply(has_tools ? probe_tool() : "null", true, false);
     if (has_tools) form->calls = call_form(probed);
-    const bool has_form_of_calls = form->calls.shape != CallShape::none;
+    parser->writes_calls = form->calls.shape != CallShape::none;
     const bool may_end_at_calls = !has_tools && probed.thinking_end_tags.size() > 1;
     read_form(*form, probed, may_end_at_calls ? form_with_tools(derivation) : CallForm(form->calls));
-    parser->control_tokens = probed.preserved_tokens;
+    parser->control_tokens = without_ids(probed.preserved_tokens);
     if (probed.supports_thinking && !probed.thinking_start_tag.empty() && !probed.thinking_end_tags.empty())
       parser->reasoning =
           reasoning_of(probed.thinking_start_tag, probed.thinking_end_tags.front(), derivation.answer_start());
+    if (writes_solar_parts(template_text)) read_solar_parts(*form, parser->reasoning, parser->control_tokens);
     form->is_reasoning_open = parser->reasoning.is_open;
-    if (has_form_of_calls && tool_use.is_required)
+    if (parser->writes_calls && tool_use.is_required)
       parser->grammar = grammar_of_calls(derivation, conversation.tools, form->calls.shape, tool_use.is_parallel);
     if (form->calls.shape == CallShape::other) {
       const common_chat_params found = derivation.apply(with_types_only(conversation.tools), true, false);
@@ -300,6 +345,7 @@ ChatOutputParser::ChatOutputParser(ChatOutputParser&&) noexcept = default;
 ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = default;
 
 bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
+bool ChatOutputParser::writes_calls() const { return parser_->writes_calls; }
 bool ChatOutputParser::reads_json_calls() const { return parser_->form->reads_json_calls; }
 const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
 const ChatOutputParser::Reasoning& ChatOutputParser::reasoning() const { return parser_->reasoning; }

@@ -54,6 +54,7 @@ class ChatOutputParser {
   ChatOutputParser& operator=(ChatOutputParser&&) noexcept;
 
   bool understands_template() const;
+  bool writes_calls() const;  // the template says how
   bool reads_json_calls() const;
 
   // Names of control tokens that mark tool calls and reasoning: the text must have them.

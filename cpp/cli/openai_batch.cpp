@@ -8,6 +8,7 @@
 #include "base/suggestion.h"
 #include "server/api_error.h"
 #include "server/endpoints.h"
+#include "server/request_log.h"
 
 namespace specdec::cli {
 namespace {
@@ -54,12 +55,12 @@ BatchCall batch_call(const Json& line) {
   return call;
 }
 
-Json run_batch_call(server::Service& service, const BatchCall& call, std::int64_t index,
+BatchReply run_batch_call(server::Service& service, const BatchCall& call, std::int64_t index,
                     const std::function<bool()>& is_cancelled) {
   const std::string id = "batch_req_" + std::to_string(index);
   Json response = {{"status_code", 200}, {"request_id", id}, {"body", nullptr}}, error = nullptr;
+  server::HttpRequest http;
   try {
-    server::HttpRequest http;
     http.method = "POST";
     http.is_gone = {is_cancelled};
     http.json = std::make_shared<const Json>(call.body);
@@ -74,7 +75,8 @@ Json run_batch_call(server::Service& service, const BatchCall& call, std::int64_
     response["body"] = server::to_json(failure);
     error = {{"code", failure.type}, {"message", failure.what()}};
   }
-  return {{"id", id}, {"custom_id", call.custom_id}, {"response", response}, {"error", error}};
+  Json result = {{"id", id}, {"custom_id", call.custom_id}, {"response", response}, {"error", error}};
+  return {std::move(result), http.is_gone.record->unknown_fields};
 }
 
 }  // namespace specdec::cli

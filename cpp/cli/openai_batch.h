@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "server/model_requests.h"
 #include "server/service.h"
@@ -20,9 +22,13 @@ bool is_batch_call(const nlohmann::ordered_json& line);
 // Throws std::invalid_argument.
 BatchCall batch_call(const nlohmann::ordered_json& line);
 
-// Runs the request and returns its result: {"id", "custom_id", "response": {"status_code", "request_id", "body"},
-// "error"}. Does not throw for a request that fails; server::ClientGone once is_cancelled.
-nlohmann::ordered_json run_batch_call(server::Service& service, const BatchCall& call, std::int64_t index,
+struct BatchReply {
+  nlohmann::ordered_json result;  // {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}
+  std::vector<std::string> unknown_fields;  // of the body, perhaps misspelt
+};
+
+// Runs the request. Does not throw for a request that fails; server::ClientGone once is_cancelled.
+BatchReply run_batch_call(server::Service& service, const BatchCall& call, std::int64_t index,
                                       const std::function<bool()>& is_cancelled);
 
 }  // namespace specdec::cli

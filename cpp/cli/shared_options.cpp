@@ -135,7 +135,6 @@ void name_model(GeneratorOptions& options, const Positionals& positionals) {
   const std::string& name = positionals.front();
   if (!options.target.empty()) throw UsageError("give one model: " + name + " or " + options.target);
   options.target = is_file(name) ? name : hub_name(name).text();
-  if (!has_draft(options.draft)) options.draft = AutomaticDraft{false};
 }
 
 Group sampling_group(Request& request) { return group_of(request_options(), "Sampling", request); }
@@ -183,6 +182,16 @@ Option color_option(std::string& mode) {
   return option;
 }
 
+void choose_draft(GeneratorOptions& options) {
+  if (options.num_draft_tokens == 0) {
+    options.draft = NoDraft();
+    options.draft_corpus.clear();
+  } else if (!has_draft(options.draft)) {
+    options.draft = AutomaticDraft{false};
+  }
+  options.download = local_model;
+}
+
 void resolve_models(GeneratorOptions& options) {
   if (options.target.empty()) {
     const ModelPair pair = find_bundled_pair(model_folders());
@@ -190,14 +199,10 @@ void resolve_models(GeneratorOptions& options) {
     const bool is_automatic = std::holds_alternative<AutomaticDraft>(options.draft);
     if (!has_draft(options.draft) || is_automatic) options.draft = DraftModel{pair.draft};
   }
-  if (options.num_draft_tokens == 0) {
-    options.draft = NoDraft();
-    options.draft_corpus.clear();
-  }
+  choose_draft(options);
   options.progress = load_progress();
   options.target = local_model(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
-  options.download = local_model;
   if (!options.use_mmap && !has_huge_pages())
     note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }

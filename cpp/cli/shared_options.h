@@ -13,8 +13,7 @@ Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 Group constraint_group(Request& request);
 
-// Accepts the target as an argument of a command: FILE.gguf, OWNER/REPO or a short name (hub/companions.h). A draft is
-// then searched for on this machine.
+// Accepts the target as an argument of a command: FILE.gguf, OWNER/REPO or a short name (hub/companions.h).
 void take_model(CommandLine& line);
 void name_model(GeneratorOptions& options, const Positionals& positionals);
 
@@ -24,8 +23,11 @@ Option stop_option(Request& request, const std::string& help = "");
 Option parallel_option(GeneratorOptions& options, const std::string& help = "");
 Option color_option(std::string& mode);  // for use_color()
 
-// To be called after parsing: chooses the bundled pair if no target was given, loads no draft model if drafting is off
-// (-k 0), and downloads models of the hub. engine/resolved_draft.h resolves the draft "auto".
+// The draft of a target, however the target was named: none with -k 0, the draft that was given, or else one on this
+// machine or the text. engine/resolved_draft.h resolves the draft "auto".
+void choose_draft(GeneratorOptions& options);
+
+// To be called after parsing: chooses the bundled pair if no target was given and downloads models of the hub.
 void resolve_models(GeneratorOptions& options);
 
 // Prints which draft was chosen, and what a loaded generator could not do as asked.

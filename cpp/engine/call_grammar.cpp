@@ -50,11 +50,13 @@ Request::Call call_grammar(const ToolSchemas& tools, const ChatOutputParser::Gra
   return call;
 }
 
-void check_schemas(const ToolSchemas& tools, const std::string& schema_of_calls) {
+std::vector<std::string> checked_schemas(const ToolSchemas& tools, const std::string& schema_of_calls) {
   SchemaStyle style;
   style.is_strict = false;
   style.source = GrammarSource::ours;
-  with_names(tools, [&] { return schema_grammar(schema_of_calls, style); });
+  std::vector<std::string> places = with_names(tools, [&] { return schema_grammar(schema_of_calls, style).ignored; });
+  for (std::string& place : places) place = tools.named(place);
+  return places;
 }
 
 }  // namespace specdec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "chat/chat_output.h"
 #include "chat/tool_schemas.h"
@@ -12,7 +13,7 @@ namespace specdec {
 // Throws ArgumentError "tools ..." that names the function and the place in its parameters.
 Request::Call call_grammar(const ToolSchemas& tools, const ChatOutputParser::Grammar& grammar);
 
-// Throws the same for a schema of calls in JSON (chat/json_calls.h) that cannot be used.
-void check_schemas(const ToolSchemas& tools, const std::string& schema_of_calls);
+// The keywords that a schema of calls in JSON (chat/json_calls.h) does not enforce, for people. Throws the same.
+std::vector<std::string> checked_schemas(const ToolSchemas& tools, const std::string& schema_of_calls);
 
 }  // namespace specdec

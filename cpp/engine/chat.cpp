@@ -39,10 +39,10 @@ std::vector<Token> Chat::tokens(const Conversation& conversation, const std::fun
 
 bool Chat::writes_calls() const {
   const Conversation conversation{R"([{"role": "user", "content": "Hello?"}])", probe_tool()};
-  const ToolUse use{true, true, JsonCalls::never};
+  const ToolUse use{true, false, JsonCalls::never};
   try {
     const auto parser = chat_template().output_parser(conversation, use, texts_);
-    return parser && !parser->grammar().text.empty();
+    return parser && parser->writes_calls();
   } catch (const std::exception&) {  // it refuses even this
     return false;
   }
@@ -83,7 +83,7 @@ void Chat::require_call(const Conversation& conversation, const ChatOutputParser
   } else if (parser != nullptr && parser->reads_json_calls()) {
     const ToolSchemas tools = tool_schemas(conversation.tools);
     request.json_schema = schema_of_json_call(tools);
-    check_schemas(tools, *request.json_schema);
+    request.ignored_keywords = checked_schemas(tools, *request.json_schema);
     request.strict_schema = false;
     request.constraint_name = "tools";
   } else {

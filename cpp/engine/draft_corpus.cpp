@@ -100,10 +100,11 @@ std::vector<std::string> documents_of(const std::string& path, const LoadProgres
   return documents;
 }
 
-// Next to the file or the folder.
-std::string index_path(std::string path) {
-  while (path.size() > 1 && (path.back() == '/' || path.back() == '\\')) path.pop_back();
-  return path + ".index";
+// Next to a file; in a folder, as a hidden file, which is no part of the corpus.
+std::string index_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / ".specdec.index").string() : path + ".index";
 }
 
 // Null if there is none or it cannot be used.

@@ -69,6 +69,7 @@ const char* Request::constraint() const {
 void Request::drop_constraint() {
   grammar.reset();
   json_schema.reset();
+  ignored_keywords.reset();
   regex.reset();
   choice.reset();
   structural_tag.reset();

@@ -47,6 +47,7 @@ struct Request {
   std::optional<std::string> grammar;
   std::optional<std::string> json_schema;
   bool strict_schema = true;  // false: keywords that cannot be enforced are left to the caller
+  std::optional<std::vector<std::string>> ignored_keywords;  // those, if they are known already
   std::optional<std::string> regex;
   std::optional<std::vector<std::string>> choice;  // one of these
   std::optional<std::string> structural_tag;

@@ -29,10 +29,10 @@ GrammarSource source_of(const Request& request) {
 
 std::vector<std::string> ignored_keywords(const Request& request) {
   if (request.strict_schema) return {};
+  if (request.ignored_keywords) return *request.ignored_keywords;
   if (request.json_schema) {
     SchemaStyle style;
     style.is_strict = false;
-    style.source = source_of(request);
     return schema_grammar(*request.json_schema, style).ignored;
   }
   if (request.structural_tag) return supported_structural_tag(*request.structural_tag, false).ignored;

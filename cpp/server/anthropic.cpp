@@ -237,7 +237,7 @@ HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
   };
   HttpReply reply = options.stream ? event_reply(stream, ErrorForm::anthropic)
                                    : json_reply(Message(service, *generation, options, nullptr).collected());
-  name_ignored_keywords(options.request, reply, tools.callable);
+  name_ignored_keywords(options.request, reply);
   return reply;
 }
 

@@ -194,7 +194,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   } else {
     reply = collected(service, *generation, options);
   }
-  name_ignored_keywords(chat.request, reply, chat.tools.callable);
+  name_ignored_keywords(chat.request, reply);
   return reply;
 }
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "chat/tool_schemas.h"
 #include "engine/request_constraints.h"
 #include "engine/request_json.h"
 #include "engine/request_options.h"
@@ -319,13 +318,9 @@ void read_structured_outputs(const Service& service, Request& request, const Fie
   }
 }
 
-void name_ignored_keywords(const Request& request, HttpReply& reply, const std::string& callable_tools) {
+void name_ignored_keywords(const Request& request, HttpReply& reply) {
   constexpr std::size_t most = 100;
   std::vector<std::string> places = ignored_keywords(request);
-  if (request.constraint_name == "tools") {
-    const ToolSchemas tools = tool_schemas(callable_tools);
-    for (std::string& place : places) place = tools.named(place);
-  }
   if (request.call) places.insert(places.end(), request.call->ignored.begin(), request.call->ignored.end());
   if (places.empty()) return;
   if (places.size() > most) places.resize(most);

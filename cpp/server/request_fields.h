@@ -25,7 +25,7 @@ void set_schema(const Service& service, Request& request, const std::string& pat
 inline constexpr const char* ignored_keywords_header = "X-Ignored-Schema-Keywords";
 // Adds a header to the reply with the keywords that were left to the caller: of a schema that is not strict, and of the
 // tools that the answer must call or may call instead of a text in a format.
-void name_ignored_keywords(const Request& request, HttpReply& reply, const std::string& callable_tools = "null");
+void name_ignored_keywords(const Request& request, HttpReply& reply);
 
 // How the answer to a request is sent. An API that has more options adds them.
 struct ReplyOptions {

@@ -319,7 +319,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   } else {
     reply = json_reply(Response(service, *generation, options, nullptr).collected());
   }
-  name_ignored_keywords(request, reply, tools.callable);
+  name_ignored_keywords(request, reply);
   if (!ignored_tools.empty()) reply.headers.emplace_back("X-Ignored-Tools", ignored_tools.dump(-1, ' ', true));
   return reply;
 }

@@ -64,6 +64,9 @@ CALLS = {
     '{{"city": "alpha{m}beta"}}',
     "mistralai-Mistral-Nemo-Instruct-2407": '[TOOL_CALLS][{{"name": "weather", "arguments": {{"city": '
     '"alpha{m}beta"}}, "id": "abcdefghi"}}]',
+    "openbmb-MiniCPM5-1B": '<function name="weather"><param name="{k}">alpha{m}beta</param></function>',
+    "upstage-Solar-Open-100B": "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>weather<|tool_call:args|>"
+    '{{"city": "alpha{m}beta"}}<|tool_call:end|><|calls|>',
     "Mistral-Small-3.2-24B-Instruct-2506": '[TOOL_CALLS]weather[CALL_ID]abcdefghi[ARGS]{{"city": "alpha{m}beta"}}',
 }
 WORDS = re.compile(r"alpha|beta|gamma|delta|zeta")

@@ -79,7 +79,8 @@ def ends_behind(answer: Any, value: Any) -> bool:
     leaf = value
     while isinstance(leaf, dict | list):
         leaf = list(leaf.values() if isinstance(leaf, dict) else leaf)[-1]
-    if "'n'" in answer["text"]:  # as Python writes it, not as JSON
+    is_python = isinstance(value, dict) and json.dumps(value) != str(value) and str(value) in answer["text"]
+    if "'n'" in answer["text"] or is_python:  # as Python writes it, not as JSON
         raise ValueError
     written = answer["text"].rindex(leaf if isinstance(leaf, str) else json.dumps(leaf))
     return any(end > written for end in answer["ends"])

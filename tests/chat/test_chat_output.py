@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import time
 from typing import Any
 
@@ -65,6 +67,106 @@ def test_a_call_in_the_templates_own_form(templates: dict[str, str], name: str) 
 def test_an_answer_without_a_call(templates: dict[str, str], name: str) -> None:
     for text in ("It is sunny.", "x < y and [1, 2] {a: b}", "Ünïcode 🎉 \n\n```c\nint x;\n```"):
         assert parse(templates[name], text) == [(text, "", [])]
+
+
+# Templates that write nothing of the calls of an earlier answer.
+WITHOUT_CALLS = {
+    "HuggingFaceTB-SmolLM3-3B",
+    "LFM2-8B-A1B",
+    "LFM2.5-Instruct",
+    "deepseek-ai-DeepSeek-R1-Distill-Llama-8B",
+    "google-gemma-2-2b-it",
+    "ibm-granite-granite-3.3-2B-Instruct",
+    "llama-cpp-rwkv-world",
+    "microsoft-Phi-3.5-mini-instruct",
+}
+
+
+def test_every_template_reads_the_call_that_it_writes(templates: dict[str, str]) -> None:
+    arguments = {"city": "Rome", "days": 3}
+    wanted = ("weather", json.dumps(arguments))
+
+    def compact(output: Output) -> Output:
+        content, reasoning, calls = output
+        with contextlib.suppress(ValueError):
+            calls = [(id, name, json.dumps(json.loads(text))) for id, name, text in calls]
+        return content, reasoning, calls
+
+    tools = [{"type": "function", "function": {**TOOLS[0]["function"], "description": "d"}}]
+    without = set()
+    for name, source in templates.items():
+        found = False
+        for value in (arguments, json.dumps(arguments)):
+            function = {"name": "weather", "arguments": value}
+            call = {"id": "call00000", "type": "function", "function": function}
+            answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+            try:
+                texts = [
+                    "".join(
+                        part
+                        for part, _ in _core.render_chat_template(
+                            source, json.dumps(messages), json.dumps(tools), begins, "<s>", "</s>"
+                        )
+                    )
+                    for messages, begins in ((MESSAGES, True), (MESSAGES, False), ([*MESSAGES, answer], False))
+                ]
+            except RuntimeError:  # it takes only the other kind of arguments
+                continue
+            # The call begins near where the two prompts end: one may add a block of reasoning, or share the first
+            # letters of a mark.
+            ends = [len(os.path.commonprefix([texts[2], text])) for text in texts[:2]]
+            thoughts = ("", "</think>\n\n", "<|END_THINKING|>")  # the prompt may end inside reasoning
+            written = {
+                thought + texts[2][end + shift :] for end in ends for shift in range(-24, 24) for thought in thoughts
+            }
+            outputs = _core.parse_chat_outputs(
+                source, json.dumps(MESSAGES), json.dumps(tools), sorted(written), 1 << 20
+            )
+            found = found or any([call[1:] for call in calls] == [wanted] for _, _, calls in map(compact, outputs))
+        if not found:
+            without.add(name)
+    assert without == WITHOUT_CALLS
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("{'a': [True, None, 1.5], 'b': \"it's\"}", {"a": [True, None, 1.5], "b": "it's"}),
+        ("{'a': 'x\\ny \\\\ \\''}", {"a": "x\ny \\ '"}),
+        ('{"a": "True"}', {"a": "True"}),
+        ("{'a': }", "{'a': }"),
+        ("{'a': '\\q'}", "{'a': '\\q'}"),
+        ("print('a')", "print('a')"),
+        ("{'a", "{'a"),
+    ],
+)
+def test_objects_as_python_writes_them(templates: dict[str, str], written: str, value: Any) -> None:
+    parameters = {"type": "object", "properties": {"o": {"type": "object"}}}
+    tools = [{"type": "function", "function": {"name": "put", "description": "d", "parameters": parameters}}]
+    for name, form in {
+        "openbmb-MiniCPM5-1B": '<function name="put"><param name="o">{}</param></function>',
+        "ByteDance-Seed-OSS": "<seed:tool_call>\n<function=put>\n<parameter=o>{}</parameter>\n</function>\n"
+        "</seed:tool_call>",
+    }.items():
+        [(_, _, calls)] = parse(templates[name], form.replace("{}", written), tools=tools)
+        assert json.loads(calls[0][2]) == {"o": value}, name
+
+
+def test_solar_open(templates: dict[str, str]) -> None:
+    source = templates["upstage-Solar-Open-100B"]
+    part, call = (
+        "<|end|><|begin|>assistant",
+        "<|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>weather<|tool_call:args|>{}<|tool_call:end|>",
+    )
+    for text, expected in {
+        f"<|think|>Hm.{part}<|content|>It is sunny.<|end|>": ("It is sunny.", "Hm.", 0),
+        f"<|think|>Hm.{part}<|tool_calls|>{call}{call}<|calls|>": ("", "Hm.", 2),
+        f"<|think|>Hm.{part}<|content|>I look.{part}<|tool_calls|>{call}<|calls|>": ("I look.", "Hm.", 1),
+        "<|content|>Sunny <|end|> for now.<|end|>": ("Sunny <|end|> for now.", "", 0),
+        "It is sunny.": ("It is sunny.", "", 0),
+    }.items():
+        [(content, reasoning, calls)] = parse(source, text)
+        assert (content, reasoning, len(calls)) == expected, text
 
 
 def test_several_calls(templates: dict[str, str]) -> None:

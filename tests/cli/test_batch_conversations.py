@@ -126,6 +126,19 @@ def test_openais_batch_format(specdec: pathlib.Path, model: pathlib.Path, tmp_pa
     assert len(found[1]["response"]["body"]["choices"]) == 2
 
 
+def test_unknown_fields_of_bodies_are_named(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    body = {"messages": MESSAGES, "max_tokens": 2, "max_token": 3}
+    (tmp_path / "in.jsonl").write_text(
+        "\n" + json.dumps({"custom_id": "a", "url": "/v1/chat/completions", "body": body}) + "\n"
+    )
+    command = [specdec, "generate", "--prompts", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "-m", model]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert result.returncode == 0
+    assert 'note: line 2: unknown field "max_token", ignored\n' in result.stderr
+    reply = json.loads((tmp_path / "out.jsonl").read_text())["response"]["body"]
+    assert reply["system_fingerprint"].startswith("build 0")
+
+
 def test_batches_are_resumed(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     body = {"messages": MESSAGES, "max_tokens": 20, "temperature": 1.5}
     lines: list[Any] = [{"custom_id": i, "url": "/v1/chat/completions", "body": body} for i in range(6)]

@@ -236,8 +236,12 @@ def test_few_tokens_are_not_timed(specdec: pathlib.Path, folder: pathlib.Path) -
     assert "1 prompt without a token limit, " in run(specdec, folder, *QUICK, "-n", -1, "-c", 64, "--repeat", 1).stdout
 
 
-def test_a_target_without_a_draft(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
-    assert "give a draft (-md FILE" in run(specdec, folder, "-m", target_path, code=2).stderr
+def test_a_target_without_a_draft(
+    specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert "give a draft (-md FILE" in run(specdec, folder, "-m", target_path, "-md", "none", code=2).stderr
+    alone = shutil.copy(target_path, tmp_path / "target.gguf")
+    assert run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "-m", alone)["draft"]["path"] == "suffix"
 
 
 def test_a_draft_larger_than_its_target(

@@ -44,7 +44,7 @@ def shown(answer: str) -> str:
 
 
 def test_turns_in_the_models_template(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    options = [*GREEDY, "-n", 12, "-m", model]
+    options = [*GREEDY, "-n", 12, "-m", model, "-md", "none"]
 
     def answer(prompt: str) -> str:
         return run(specdec, "generate", *options, "-p", prompt).stdout
@@ -67,7 +67,7 @@ def test_turns_in_the_models_template(specdec: pathlib.Path, model: pathlib.Path
 
 
 def test_piped_input_is_one_message(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    options = [*GREEDY, "-n", 12, "-m", model]
+    options = [*GREEDY, "-n", 12, "-m", model, "-md", "none"]
     prompt = "<|im_start|>user\none\n\n/stats\n<|im_end|>\n<|im_start|>assistant\n"
     expected = shown(run(specdec, "generate", *options, "-p", prompt.replace("\n<|im_end|>", "<|im_end|>")).stdout)
     for piped in ("one\n\n/stats\n", "one\n\n/stats"):
@@ -77,7 +77,7 @@ def test_piped_input_is_one_message(specdec: pathlib.Path, model: pathlib.Path) 
 
 
 def test_a_first_message_as_an_argument(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = [*GREEDY, "-n", 12, "-m", model]
+    options = [*GREEDY, "-n", 12, "-m", model, "-md", "none"]
     piped = run(specdec, "chat", *options, stdin="hello")
     (tmp_path / "p.txt").write_text("hello\n")
     for source in (["-p", "hello"], ["-f", tmp_path / "p.txt"]):
@@ -98,7 +98,7 @@ def test_a_context_that_fills_up_loses_the_oldest_turns(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     """Several at once, so that the next turns reuse the cache. The system prompt stays, and /save writes all of it."""
-    options = [*GREEDY, "-c", 800, "-n", 8, "-m", model]
+    options = [*GREEDY, "-c", 800, "-n", 8, "-m", model, "-md", "none"]
     questions = [letter * 60 for letter in "uvwxyz"]
     lines = "\n".join([*(f"{question}\n/stats" for question in questions), f"/save {tmp_path / 'talk.json'}"])
     result = run(specdec, "chat", *options, "-sys", "be brief", "--lines", stdin=lines)
@@ -121,7 +121,7 @@ def test_a_context_that_fills_up_loses_the_oldest_turns(
 
 
 def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines"]
     file = tmp_path / "talk.json"
 
     def say(*lines: str) -> tuple[str, str]:
@@ -132,7 +132,7 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
     assert say("hello", "/regen")[0] == one * 2
     assert say("hello", "other", "/undo", "more")[0].endswith(two)
     assert say("hello", "/clear", "hello")[0] == one * 2
-    longer = run(specdec, "chat", *GREEDY, "-n", 12, "-m", model, stdin="hello").stdout
+    longer = run(specdec, "chat", *GREEDY, "-n", 12, "-m", model, "-md", "none", stdin="hello").stdout
     assert say("hello", "/more")[0].replace("\n", "") == longer.replace("\n", "")
     assert say("hello", f"/save {file}")[1] == f"(saved to {file})\n"
     assert json.loads(file.read_text()) == [
@@ -167,7 +167,7 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
 
     def said(*lines: str) -> list[str]:
         return run(
-            specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines)
+            specdec, "chat", *GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines", stdin="\n".join(lines)
         ).stderr.splitlines()
 
     def line(name: str, value: object) -> str:
@@ -208,7 +208,7 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
     ]
     both = said('/set grammar root ::= "a"', "/set regex b+", "/set grammar")
     assert both == [line("grammar", 'root ::= "a"'), line("regex", "b+"), line("grammar", "none")]
-    result = run(specdec, "chat", *GREEDY, "-m", model, "--lines", stdin="/set regex (\nhello\n/set regex 12\nhello\n")
+    result = run(specdec, "chat", *GREEDY, "-m", model, "-md", "none", "--lines", stdin="/set regex (\nhello\n/set regex 12\nhello\n")
     assert result.stdout == "12\n" and "regex is not valid: " in result.stderr and "; /set changes it" in result.stderr
 
 
@@ -216,7 +216,7 @@ def test_a_command_that_is_nearly_one(specdec: pathlib.Path, model: pathlib.Path
     """A word with a slash before it is a command, if it is like one; else the message goes to the model."""
 
     def said(text: str) -> tuple[str, str]:
-        result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin=text)
+        result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines", stdin=text)
         return result.stdout, result.stderr
 
     assert said("/sett temperature 1") == ("", "unknown command /sett; did you mean /set?\n")
@@ -238,7 +238,7 @@ def test_a_name_with_the_home_folder(specdec: pathlib.Path, model: pathlib.Path,
 
 def test_system_prompts(specdec: pathlib.Path, model: pathlib.Path) -> None:
     """Without a text the command shows it, and the conversation goes on."""
-    options = [*GREEDY, "-n", 6, "-m", model, "--lines", "-sys", "be brief"]
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines", "-sys", "be brief"]
 
     def say(*lines: str) -> tuple[str, list[str]]:
         result = run(specdec, "chat", *options, stdin="\n".join(lines))
@@ -262,7 +262,7 @@ def test_a_file_is_not_overwritten_by_chance(
     path = tmp_path / "keep.py"
 
     def said(*lines: str) -> list[str]:
-        result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines))
+        result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines", stdin="\n".join(lines))
         return result.stderr.splitlines()
 
     refused = f"{path}: exists already; name another file, or /save -f {path} replaces it"
@@ -275,14 +275,14 @@ def test_a_file_is_not_overwritten_by_chance(
 
 
 def test_a_complete_answer_has_no_more(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    options = [*GREEDY, "-n", 20, "-m", model, "--lines", "--grammar", 'root ::= "done"']
+    options = [*GREEDY, "-n", 20, "-m", model, "-md", "none", "--lines", "--grammar", 'root ::= "done"']
     result = run(specdec, "chat", *options, stdin="hello\n/more\n")
     assert result.stdout == "done\n"
     assert result.stderr == "the answer is complete; /regen gives another one\n"
 
 
 def test_a_single_turn(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = [*GREEDY, "-n", 6, "-m", model]
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none"]
     (tmp_path / "system.txt").write_text("be brief\n")
     one = run(specdec, "chat", *options, "-sys", "be brief", stdin="hello").stdout
     for first in (["-p", "hello"], []):
@@ -295,7 +295,7 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     """What the terminal might say further is not waited for."""
-    options = [*GREEDY, "-n", 6, "-m", model]
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none"]
     expected = run(specdec, "chat", *options, stdin="hello").stdout
     primary, secondary = pty.openpty()
     try:
@@ -328,7 +328,7 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
 )
 def test_commands_that_cannot_be_done(specdec: pathlib.Path, model: pathlib.Path, line: str, message: str) -> None:
     """The conversation goes on."""
-    options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines"]
     result = run(specdec, "chat", *options, stdin=f"{line}\nhello")
     assert message in result.stderr
     assert result.stdout == run(specdec, "chat", *options, stdin="hello").stdout
@@ -341,7 +341,7 @@ def test_a_file_that_is_no_conversation(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, text: str
 ) -> None:
     (tmp_path / "bad.json").write_text(text)
-    options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none", "--lines"]
     result = run(specdec, "chat", *options, stdin=f"hello\n/load {tmp_path / 'bad.json'}\nmore")
     assert result.stderr.startswith(f"{tmp_path / 'bad.json'}: ")
     assert result.stdout == run(specdec, "chat", *options, stdin="hello\nmore").stdout
@@ -349,7 +349,7 @@ def test_a_file_that_is_no_conversation(
 
 def test_the_conversation_stays_in_the_cache(specdec: pathlib.Path, model: pathlib.Path) -> None:
     result = run(
-        specdec, "chat", "--lines", *GREEDY, "-n", 12, "-m", model, stdin="hello\n/stats\nmore\n/stats\n/foo\n"
+        specdec, "chat", "--lines", *GREEDY, "-n", 12, "-m", model, "-md", "none", stdin="hello\n/stats\nmore\n/stats\n/foo\n"
     )
     first, second = [line for line in result.stderr.splitlines() if line.startswith("prompt ")]
     assert "(0 of them cached)" in first
@@ -369,7 +369,7 @@ def test_a_model_without_a_template_continues_the_text(specdec: pathlib.Path) ->
 
 def test_an_empty_template_is_none(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template="")).write(tmp_path / "empty.gguf")
-    options = [*GREEDY, "-n", 12, "-m", path]
+    options = [*GREEDY, "-n", 12, "-m", path, "-md", "none"]
     result = run(specdec, "chat", "--lines", *options, stdin="hello\n")
     assert result.stderr == NO_TEMPLATE
     assert result.stdout == shown(run(specdec, "generate", *options, "-p", "hello").stdout)
@@ -390,11 +390,11 @@ def test_a_template_that_cannot_be_used(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, template: str, problem: str
 ) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template=template)).write(tmp_path / "odd.gguf")
-    rejected = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
+    rejected = run(specdec, "chat", "-m", path, "-md", "none", "-t", 1, code=1)  # before any line came
     assert rejected.stderr == f"specdec chat: {path}: the chat template: {problem}\n"
     options = [*GREEDY, "-n", 12]
-    named = run(specdec, "chat", "--lines", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
-    own = run(specdec, "chat", "--lines", *options, "-m", model, stdin="hello\nmore\n")
+    named = run(specdec, "chat", "--lines", *options, "-m", path, "-md", "none", "--chat-template", "chatml", stdin="hello\nmore\n")
+    own = run(specdec, "chat", "--lines", *options, "-m", model, "-md", "none", stdin="hello\nmore\n")
     assert (named.stdout, named.stderr) == (own.stdout, "")
 
 
@@ -404,7 +404,7 @@ def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
     assert {"chatml", "llama3", "gemma"} < set(names)
     listed = " ".join(run(specdec, "chat", "--help-all").stdout.split())
     assert ", ".join(names) in listed
-    options = ["-m", model, *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
+    options = ["-m", model, "-md", "none", *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
     prompts = {
         name: run(specdec, "chat", "--lines", *options, name, stdin="hello\n/stats\n")
         for name in ("chatml", "llama3", "gemma")
@@ -414,7 +414,7 @@ def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
 
 def test_a_template_of_ones_own(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     other = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[answer]"
-    options = ["-m", model, *GREEDY, "-n", 8]
+    options = ["-m", model, "-md", "none", *GREEDY, "-n", 8]
     expected = shown(run(specdec, "generate", *options, "-p", "[user] hello\n[answer]").stdout)
     (tmp_path / "t.jinja").write_text(other + "\n")
     for choice in (
@@ -447,7 +447,7 @@ def test_special_tokens_in_a_line_are_text(specdec: pathlib.Path, tmp_path: path
 
     def prompt_tokens(line: str) -> int:
         text = run(
-            specdec, "chat", "--lines", *GREEDY, "-n", 4, "-m", path, *template, stdin=f"{line}\n/stats\n"
+            specdec, "chat", "--lines", *GREEDY, "-n", 4, "-m", path, "-md", "none", *template, stdin=f"{line}\n/stats\n"
         ).stderr
         return int(text.split("prompt ")[1].split()[0])
 
@@ -473,9 +473,9 @@ def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.P
         for size in re.findall(r"tokens, the context holds 64; start with -c (\d+), or shorten", result.stderr)
     ]
     assert len(sizes) == 2
-    options = [*GREEDY, "-c", sizes[0], "-n", 4, "-m", model]
+    options = [*GREEDY, "-c", sizes[0], "-n", 4, "-m", model, "-md", "none"]
     assert run(specdec, "chat", *options, stdin="x" * 100).stdout != ""
-    too_long = run(specdec, "chat", "--lines", *GREEDY, "-c", 64, "-m", model, stdin="x" * 100_000)
+    too_long = run(specdec, "chat", "--lines", *GREEDY, "-c", 64, "-m", model, "-md", "none", stdin="x" * 100_000)
     assert "; the model was trained for " in too_long.stderr and too_long.stdout == ""
     assert result.stdout != "", "what did not fit is not part of the conversation"
 

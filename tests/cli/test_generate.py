@@ -155,7 +155,7 @@ def test_prompt_from_argument_file_and_standard_input(specdec: pathlib.Path, tmp
 def test_statistics_say_what_became_of_drafts(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
     for options, said in [
         (["-k", "2"], "on: up to 2 per target call, as asked, whether they pay or not"),
-        (["-m", target_path], "off: there is no draft"),
+        (["-m", target_path, "-md", "none"], "off: there is no draft"),
     ]:
         command = ["-p", PROMPT, "-n", "8", "-t", "1", *map(str, options)]
         assert run_json(specdec, *command)[1]["stats"]["drafting"] == said
@@ -348,7 +348,7 @@ def test_models_named(
 ) -> None:
     bundled = run(specdec, "-p", PROMPT, *GREEDY)
     named = run(specdec, "-p", PROMPT, *GREEDY, "-m", target_path, "-md", draft_path)
-    alone = run(specdec, "-p", PROMPT, *GREEDY, "-m", target_path)
+    alone = run(specdec, "-p", PROMPT, *GREEDY, "-m", target_path, "-md", "none")
     assert bundled.stdout == named.stdout == alone.stdout
     assert "drafts" in named.stderr
     assert "drafts" not in alone.stderr

@@ -137,8 +137,14 @@ def test_the_command_line(specdec: pathlib.Path, corpus: pathlib.Path, output: s
     assert result.returncode == 2 and "--draft-corpus" in result.stderr
 
 
-def test_a_folder(corpus: pathlib.Path, output: str, target_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """What is text in it is what specdec-train reads; the index lies next to the folder and follows its files."""
+def test_a_folder(
+    corpus: pathlib.Path,
+    output: str,
+    target_path: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is text in it is what specdec-train reads; the index lies in it and follows its files."""
     folder = tmp_path / "sources"
     (folder / "inner" / ".git").mkdir(parents=True)
     corpus.rename(folder / "inner" / "text.py")
@@ -157,10 +163,12 @@ def test_a_folder(corpus: pathlib.Path, output: str, target_path: pathlib.Path, 
         pathlib.Path(path) for path in _core.files_below(folder)
     ]
     assert _core.text_of_file(folder / "binary.o") is None is _core.text_of_file(folder / "latin.txt")
-    index = tmp_path / "sources.index"
-    for path in (folder, f"{folder}/"):
+    index = folder / ".specdec.index"
+    monkeypatch.chdir(folder)
+    for path in (folder, f"{folder}/", ".", "../sources"):
+        index.unlink(missing_ok=True)
         assert copies(sd.Generator(target_path, "suffix", draft_corpus=path), output) > 40
-        assert index.exists() and sorted(tmp_path.iterdir()) == [folder, index]
+        assert index.exists() and list(tmp_path.iterdir()) == [folder]
     before = index.stat().st_mtime_ns
     (folder / "a.md").write_text("# Another title\n")
     sd.Generator(target_path, "suffix", draft_corpus=folder)

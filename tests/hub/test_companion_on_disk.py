@@ -23,6 +23,7 @@ from tests.models.tiny_models import (
     make_encoder,
     with_mask,
 )
+from tests.server.running import serving
 
 COMPANION = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -136,7 +137,55 @@ def test_a_draft_that_is_named_is_used(binary: Client, tiny: bytes, tmp_path: pa
     (tmp_path / "small.gguf").write_bytes(tiny)
     for draft in (["-md", tmp_path / "small.gguf"], ["-md", "ngram"], ["-k", "0"]):
         assert "the draft is" not in notes(binary, "generate", target, "-p", "in the", *draft)
-    assert "the draft is" not in notes(binary, "generate", "-m", target, "-p", "in the")
+
+
+@pytest.mark.parametrize("has_companion", [True, False])
+@pytest.mark.parametrize("command", ["generate", "batch", "chat", "bench", "race", "serve", "models-dir"])
+def test_one_rule_however_the_model_is_named(
+    binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path, command: str, has_companion: bool
+) -> None:
+    """`-m FILE`, `FILE`, `-m hf:NAME`, `-hf NAME` and a folder of models: the same draft, and the same sentence."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    target = write_target(folder / "target.gguf")
+    if has_companion:
+        (folder / "small.gguf").write_bytes(tiny)
+    hub.add("some/large", {"large-q4_k_m.gguf": target.read_bytes()})
+    (tmp_path / "in.jsonl").write_text('{"prompt": "in the", "max_tokens": 2}\n')
+    ways: list[list[object]] = [["-m", target], [target]]
+    if not has_companion:
+        ways += [["-hf", "some/large"], ["-m", "hf:some/large"]]
+    options: dict[str, list[object]] = {
+        "generate": ["generate", "-p", "in the", "-n", 2],
+        "batch": ["generate", "--prompts", tmp_path / "in.jsonl", "--force", "--output", tmp_path / "out.jsonl"],
+        "chat": ["chat", "-p", "in the", "-st", "-n", 2, "--chat-template", "chatml"],
+        "bench": ["bench", "-p", "in the", "-n", 40, "-l", "0-inf", "--repeat", 1],
+        "race": ["race", "-p", "in the", "-n", 40, "-l", "0-inf"],
+    }
+    said = set()
+    if command in ("serve", "models-dir"):
+        for way in ways if command == "serve" else [["--models-dir", folder]]:
+            with serving(binary.specdec, *way, "-c", 128, **binary.environment) as server:
+                reply = server.post("/v1/completions", {"model": "target", "prompt": "in the", "max_tokens": 2})
+                assert reply.status == 200, reply.text
+                said.add(draft_notes(server.stop()[1]))
+    else:
+        for way in ways:
+            full = [binary.specdec, *options[command], *way, "-c", 128]
+            result = subprocess.run(
+                list(map(str, full)), env=binary.environment, capture_output=True, text=True, timeout=100, input=""
+            )
+            assert result.returncode == 0, result.stderr
+            said.add(draft_notes(result.stderr))
+    assert len(said) == 1
+    found = "the draft is small.gguf, found next to the model"
+    assert (found if has_companion else "drafts are copied from the text") in said.pop()
+
+
+def draft_notes(text: str) -> str:
+    """In one line, without the name of the model that the server puts in front."""
+    lines = [line.partition("note: ")[2] for line in text.splitlines()]
+    return "\n".join(line for line in lines if line.startswith(("the draft is", "drafts are copied")))
 
 
 def test_chat_says_what_it_chose(binary: Client, tiny: bytes, tmp_path: pathlib.Path) -> None:

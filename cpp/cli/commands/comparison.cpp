@@ -10,6 +10,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/memory.h"
+#include "engine/resolved_draft.h"
 #include "model_file/own_head.h"
 #include "platform/memory.h"
 #include "quantize/gguf_quantizer.h"
@@ -90,6 +91,18 @@ void quantize(const std::string& in, const std::string& out, ProgressLine& progr
   }
 }
 
+// The draft of a comparison of files, which share it: the one chosen for the given target. A head of its own is not
+// shared.
+GeneratorOptions with_one_draft(GeneratorOptions options) {
+  if (!std::holds_alternative<AutomaticDraft>(options.draft)) return options;
+  const ResolvedDraft found = resolve_draft(options, GgufFile::read_parts(options.target));
+  if (!found.choice.empty()) tell("note: " + found.choice);
+  for (const std::string& text : found.notes) tell("note: " + text);
+  options.draft = found.source;
+  if (std::holds_alternative<OwnHead>(found.source)) options.draft = NoDraft();
+  return options;
+}
+
 // Adds the file's modes without and with a draft.
 void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options) {
   const std::size_t file = comparison.files.size();
@@ -107,7 +120,8 @@ Option mxfp6_option(ComparisonOptions& options) {
 }
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
-  const GeneratorOptions& given = options.generator;
+  const bool are_several = !options.mxfp6.empty() || !options.also.empty();
+  const GeneratorOptions given = are_several ? with_one_draft(options.generator) : options.generator;
   if (given.num_draft_tokens == 0)
     throw UsageError("nothing to compare with: -k 0 turns drafts off; leave it out, or give a -k above 0");
   const bool is_plain = std::holds_alternative<PlainDecoding>(given.draft);

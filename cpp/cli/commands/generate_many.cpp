@@ -9,6 +9,7 @@
 #include <iostream>
 #include <iterator>
 #include <list>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,6 +30,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "cli/version.h"
 #include "engine/arrivals.h"
 #include "engine/request_options.h"
 #include "gguf/fingerprint.h"
@@ -161,6 +163,7 @@ server::ServiceOptions service_options(const Request& defaults, const std::strin
   options.limits_tokens = false;
   options.request_seconds = 0;
   options.model_name = std::filesystem::path(model).stem().string();
+  options.build = std::string(version) + ", " + build;
   return options;
 }
 
@@ -213,7 +216,10 @@ class Run {
     if (num_tokens_ > 0) text += format(", %.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
     if (results_.num_failed() > 0)
       text += "; " + std::to_string(results_.num_failed()) + " failed, see \"error\" in their lines";
-    return text + "\n" + (drafting_.empty() ? "" : drafting_text(drafting_));
+    text += "\n";
+    for (const auto& [name, line] : unknown_fields_)
+      text += "note: line " + std::to_string(line) + ": unknown field \"" + printable(name) + "\", ignored\n";
+    return text + (drafting_.empty() ? "" : drafting_text(drafting_));
   }
 
  private:
@@ -229,7 +235,8 @@ class Run {
   // A line in OpenAI's batch format.
   struct Call {
     std::int64_t index;
-    std::future<Json> result;
+    std::size_t line;
+    std::future<BatchReply> reply;
   };
 
   std::size_t num_running() const { return running_.size() + waiting_calls_.size(); }
@@ -300,26 +307,28 @@ class Run {
     const auto run = [this, call = std::move(call), index] {
       const auto is_over = [this] { return is_stopped_ || interrupted(); };
       try {
-        Json result = run_batch_call(calls_, call, index, is_over);
+        BatchReply reply = run_batch_call(calls_, call, index, is_over);
         arrivals_->tell();
-        return result;
+        return reply;
       } catch (...) {
         arrivals_->tell();
         throw;
       }
     };
-    waiting_calls_.push_back({index, std::async(std::launch::async, run)});
+    waiting_calls_.push_back({index, next_line_ + 1, std::async(std::launch::async, run)});
   }
 
   void take_replies() {
     for (auto call = waiting_calls_.begin(); call != waiting_calls_.end();) {
-      if (call->result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      if (call->reply.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
         ++call;
         continue;
       }
       Json result = {{"index", call->index}};
       try {
-        result.update(call->result.get());
+        const BatchReply reply = call->reply.get();
+        result.update(reply.result);
+        for (const std::string& name : reply.unknown_fields) unknown_fields_.emplace(name, call->line);
       } catch (const server::ClientGone&) {
         throw Cancelled("interrupted");
       }
@@ -386,6 +395,7 @@ class Run {
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
   std::string drafting_;  // of the request that ended last
+  std::map<std::string, std::size_t> unknown_fields_;  // of bodies: the first line that has each
   std::list<Running> running_;
   const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
   server::Service conversations_, calls_;

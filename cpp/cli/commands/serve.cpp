@@ -290,11 +290,9 @@ std::unique_ptr<server::ModelPool> one_model(ServeOptions& options, const Report
   return std::make_unique<server::ModelPool>(serve_model(options.generator, options, std::move(service), report));
 }
 
-// By default, drafts come from models on this machine or from the text.
 GeneratorOptions options_of(const server::KnownModel& model, GeneratorOptions options) {
   options.target = model.path;
-  if (options.num_draft_tokens != 0 && !has_draft(options.draft)) options.draft = AutomaticDraft{false};
-  else if (std::holds_alternative<AutomaticDraft>(options.draft)) options.download = local_model;
+  choose_draft(options);
   return options;
 }
 
