@@ -44,7 +44,7 @@ struct GgufEntry {
 
 struct GgufTensor {
   std::string name;
-  int type;                          // ggml's id (gguf/types.h)
+  int type;                          // ggml's id (base/weight_types.h)
   std::vector<std::uint64_t> shape;  // 1 to 4 dimensions, ggml's order: columns (contiguous) first, then rows
   std::uint64_t offset;              // from the start of the file
   std::uint64_t bytes;

@@ -26,7 +26,7 @@ namespace specdec {
 
 static_assert(type_id::f32 == GGML_TYPE_F32 && type_id::f16 == GGML_TYPE_F16 && type_id::q8_0 == GGML_TYPE_Q8_0 &&
                   type_id::mxfp6_e2m3 == GGML_TYPE_MXFP6_E2M3,
-              "gguf/types.h and ggml.h name the same types");
+              "base/weight_types.h and ggml.h name the same types");
 
 namespace {
 

@@ -16,7 +16,7 @@ enum class KvType {
 };
 
 KvType parse_kv_type(const std::string& name);  // throws std::invalid_argument
-int ggml_type_of(KvType type);                  // gguf/types.h
+int ggml_type_of(KvType type);                  // base/weight_types.h
 std::uint64_t block_size(KvType type);          // how many numbers share a scale
 
 // What a model keeps of every token, from the metadata of its file. An upper bound: layers without attention, or with
