@@ -56,7 +56,7 @@ BatchCall batch_call(const Json& line) {
 }
 
 BatchReply run_batch_call(server::Service& service, const BatchCall& call, std::int64_t index,
-                    const std::function<bool()>& is_cancelled) {
+                          const std::function<bool()>& is_cancelled) {
   const std::string id = "batch_req_" + std::to_string(index);
   Json response = {{"status_code", 200}, {"request_id", id}, {"body", nullptr}}, error = nullptr;
   server::HttpRequest http;

@@ -29,6 +29,6 @@ struct BatchReply {
 
 // Runs the request. Does not throw for a request that fails; server::ClientGone once is_cancelled.
 BatchReply run_batch_call(server::Service& service, const BatchCall& call, std::int64_t index,
-                                      const std::function<bool()>& is_cancelled);
+                          const std::function<bool()>& is_cancelled);
 
 }  // namespace specdec::cli

@@ -394,7 +394,7 @@ class Run {
   double begun_ = seconds();
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
-  std::string drafting_;  // of the request that ended last
+  std::string drafting_;                               // of the request that ended last
   std::map<std::string, std::size_t> unknown_fields_;  // of bodies: the first line that has each
   std::list<Running> running_;
   const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
