@@ -2,7 +2,7 @@
 
     python tests/figures.py      (after runs with --record: writes the table)
 
-figures.jsonl: one line for each run, appended by tests/fuzz/run.py, tests/fuzz/schemas.py and tests/soak/soak.py. The
+figures.jsonl: one line for each run, appended by tests/fuzz/run.py, tests/soak/soak.py and the scripts of WHAT. The
 table adds them up. A run with a finding is not recorded: it becomes a test, and the count goes on with the version that
 passes it.
 """
@@ -20,22 +20,29 @@ FIGURES = ROOT / "tests" / "figures.jsonl"
 PAGE = ROOT / "docs" / "security.md"
 BEGIN, END = "<!-- tests/figures.py -->\n\n", "\n<!-- end -->"
 
-WHAT = {  # what the page says of a program, in its order
-    "gguf": "bytes of a file through the reader",
-    "models": "changed models through the checks",
-    "generate": "changed models through a generation",
-    "requests": "JSON as the value of every option",
-    "prompts": "files of prompts",
-    "constraints": "grammars, JSON schemas and regular expressions",
-    "schemas": "JSON schemas, what they let through and what they refuse",
-    "results": "what an interrupted run left",
-    "rpc": "messages to `rpc-server`, without graphs",
+# What the page says of a program, in its order: the program's name there, and its inputs.
+WHAT = {
+    "gguf": ("fuzz_gguf", "bytes of a file through the reader"),
+    "models": ("fuzz_models", "changed models through the checks"),
+    "generate": ("fuzz_generate", "changed models through a generation"),
+    "requests": ("fuzz_requests", "JSON as the value of every option"),
+    "prompts": ("fuzz_prompts", "files of prompts"),
+    "constraints": ("fuzz_constraints", "bytes as grammars, JSON schemas, regular expressions and structural tags"),
+    "schemas": ("fuzz/schemas.py", "JSON schemas, what they let through and what they refuse"),
+    "patterns": ("constraints/compare_patterns.py", "regular expressions, beside Python's"),
+    "grammars": ("fuzz/grammars.py grammars", "grammars in GBNF, what they let through and what they refuse"),
+    "tags": ("fuzz/grammars.py tags", "structural tags, likewise"),
+    "bodies": ("server/odd_bodies.py", "bodies of requests to the six APIs"),
+    "chat_files": ("cli/chat_files.py", "files for `/load`"),
+    "leaving": ("server/leaving.py", "clients that leave at random moments"),
+    "results": ("fuzz_results", "what an interrupted run left"),
+    "rpc": ("fuzz_rpc", "messages to `rpc-server`, without graphs"),
 }
-SCRIPTS = ("schemas",)  # in Python; the others are programs of libFuzzer's kind
 
 
-def record(program: str, **counts: float) -> None:
-    """Appends a run: `inputs` of a fuzzer; seconds, requests, generators and memory (bytes) of the soak."""
+def record(program: str, **counts: float | str) -> None:
+    """Appends a run: `inputs` of a fuzzer; seconds, requests, generators and memory (bytes) of the soak; requests,
+    kinds and the largest memory_growth (bytes) of tests/server/growth.py."""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=9"]
     commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
     with FIGURES.open("a", encoding="utf-8") as file:
@@ -58,8 +65,7 @@ def duration(seconds: float) -> str:
 def table() -> str:
     found = runs()
     lines = ["| program | so far, without a report |", "|---|---|"]
-    for program, what in WHAT.items():
-        name = f"fuzz/{program}.py" if program in SCRIPTS else f"fuzz_{program}"
+    for program, (name, what) in WHAT.items():
         lines.append(f"| `{name}`: {what} | {sum(run['inputs'] for run in found[program]):,} inputs |")
     if soaks := found["soak"]:
         longest = max(soaks, key=lambda run: run["seconds"])
@@ -71,6 +77,11 @@ def table() -> str:
         counts = f"{duration(seconds)} in {len(soaks)} run{many}, {requests:,} requests, {generators:,} Generators"
         memory = f"resident memory of the longest run, {duration(longest['seconds'])}: {first}, then {last}"
         lines.append(f"| `make soak`: mixed requests | {counts}; {memory} |")
+    if grown := found["growth"]:
+        last = grown[-1]
+        counts = f"the latest run: {last['requests']:,} requests of {last['kinds']} kinds"
+        memory = f"resident memory grew by at most {last['memory_growth'] / 2**20:.0f} MiB after the first 500"
+        lines.append(f"| `server/growth.py`: requests of one kind | {counts}; {memory} |")
     return "\n".join(lines) + "\n"
 
 

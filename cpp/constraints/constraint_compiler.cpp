@@ -67,7 +67,7 @@ class GrammarConstraint final : public sampling::Constraint {
 };
 
 // xgrammar's checks speak of its inside. Readers of ours find what is wrong before; this is for what they do not know.
-[[noreturn]] void fail_to_compile(const std::string& name, const XgrammarError& error) {
+[[noreturn]] void fail_to_compile(const std::string& name, const std::exception& error) {
   if (name == "json_schema") throw ArgumentError(name, std::string("is not supported: ") + error.what());
   throw ArgumentError(name, "cannot be used: it goes beyond what the compiler of grammars supports");
 }
@@ -86,11 +86,8 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const XgrammarError& error) {
-    if (name == "grammar") fail_to_compile(name, error);
-    throw ArgumentError(name, std::string("is not valid: ") + error.what());
   } catch (const std::exception& error) {
-    throw ArgumentError(name, std::string("is not valid: ") + error.what());
+    fail_to_compile(name, error);
   }
 }
 
@@ -191,8 +188,12 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const s
   const SupportedStructuralTag supported = supported_structural_tag(tag, is_strict);
   const xgrammar::Grammar grammar = parsed(name, [&] {
     auto made = xgrammar::Grammar::FromStructuralTag(supported.text, compiler_->vocabulary);
-    if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made))
-      std::visit([](const auto& one) { throw std::runtime_error(one.what()); }, *error);
+    if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made)) {
+      const std::string said = std::visit([](const auto& one) { return std::string(one.what()); }, *error),
+                        prefix = "Invalid structural tag error: ";
+      throw ArgumentError(
+          name, "is not valid: " + (said.compare(0, prefix.size(), prefix) == 0 ? said.substr(prefix.size()) : said));
+    }
     return std::get<xgrammar::Grammar>(std::move(made));
   });
   return compiler_->compiled(name, grammar, {});

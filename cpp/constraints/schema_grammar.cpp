@@ -195,7 +195,7 @@ class Writer {
     else if (!arrays.items && first.empty()) item = of_node(any());
     else if (arrays.items && nodes_.has_value(*arrays.items)) item = of_node(*arrays.items);
     else most = std::min<std::uint64_t>(most.value_or(first.size()), first.size());
-    if (!arrays.unique_place.empty() && arrays.items) {
+    if (!arrays.unique_places.empty() && arrays.items) {
       const auto values = nodes_.few_values(*arrays.items);
       const std::uint64_t num_items = first.size() + (values ? values->size() : 0);
       if (values) most = std::min(most.value_or(num_items), num_items);
@@ -401,23 +401,25 @@ class PlaceFinder {
     if (!is_any) place.max_length = static_cast<int>(std::min<std::uint64_t>(*longest, JsonPlaces::no_limit));
   }
 
+  void ignore_all(const std::vector<std::string>& places, const std::string& where) {
+    for (const std::string& place : places) nodes_.unsupported(place, where);
+  }
+
   void fill_array(const std::vector<const SchemaArrays*>& arrays, JsonPlaces::Place& place) {
     std::set<std::vector<std::string>> rules;
     bool all_have_one = true;
     for (const SchemaArrays* one : arrays) {
-      const bool is_unique = !one->unique_place.empty();
+      const bool is_unique = !one->unique_places.empty();
       const auto values = is_unique && one->items ? nodes_.few_values(*one->items) : std::nullopt;
       const bool can_differ =
           is_whole_ && one->first.empty() && one->items && (values || (is_unique && nodes_.is_endless(*one->items)));
-      if (is_unique && !can_differ) nodes_.unsupported(one->unique_place, " for these items");
+      if (is_unique && !can_differ) ignore_all(one->unique_places, " for these items");
       if (is_unique && can_differ) rules.insert(values.value_or(std::vector<std::string>()));
       else all_have_one = false;
     }
     if (rules.size() == 1 && all_have_one) place.items = Distinct{*rules.begin()};
     else if (!rules.empty()) {
-      for (const SchemaArrays* one : arrays) {
-        if (!one->unique_place.empty()) nodes_.unsupported(one->unique_place, " where another array may stand");
-      }
+      for (const SchemaArrays* one : arrays) ignore_all(one->unique_places, " where another array may stand");
     }
     std::size_t num_first = 0;
     for (const SchemaArrays* one : arrays) num_first = std::max(num_first, one->first.size());
@@ -512,32 +514,47 @@ Json parsed(const std::string& text, GrammarSource source) {
   return schema;
 }
 
+// What is made of several patterns may be too large where no single one is.
+template <class Action>
+auto with_states(Action&& action) {
+  try {
+    return action();
+  } catch (const PatternError& error) {
+    throw ArgumentError("json_schema",
+                        std::string("cannot be used: the schema with its patterns put together ") + error.what());
+  }
+}
+
 }  // namespace
 
 SchemaGrammar schema_grammar(const std::string& text, const SchemaStyle& style) {
-  Json schema = parsed(text, style.source);
-  if (schema == Json::object()) schema = {{"type", "object"}};
-  SchemaNodes nodes(schema, style.is_strict, style.source);
-  Writer writer(nodes, style);
-  SchemaGrammar grammar;
-  grammar.root = writer.write().front();
-  grammar.places = PlaceFinder(nodes, writer, style.is_whole).find();
-  grammar.rules = writer.take_rules();
-  grammar.ignored = nodes.ignored();
-  return grammar;
+  return with_states([&] {
+    Json schema = parsed(text, style.source);
+    if (schema == Json::object()) schema = {{"type", "object"}};
+    SchemaNodes nodes(schema, style.is_strict, style.source);
+    Writer writer(nodes, style);
+    SchemaGrammar grammar;
+    grammar.root = writer.write().front();
+    grammar.places = PlaceFinder(nodes, writer, style.is_whole).find();
+    grammar.rules = writer.take_rules();
+    grammar.ignored = nodes.ignored();
+    return grammar;
+  });
 }
 
 SchemaParts schema_parts(const std::string& document, const std::vector<std::string>& pointers,
                          const SchemaStyle& style) {
-  const Json schemas = parsed(document, style.source);
-  SchemaNodes nodes(schemas, style.is_strict, style.source, pointers);
-  Writer writer(nodes, style);
-  SchemaParts parts;
-  parts.roots = writer.write();
-  (void)PlaceFinder(nodes, writer, false).find();  // names rules that a grammar cannot express
-  parts.rules = writer.take_rules();
-  parts.ignored = nodes.ignored();
-  return parts;
+  return with_states([&] {
+    const Json schemas = parsed(document, style.source);
+    SchemaNodes nodes(schemas, style.is_strict, style.source, pointers);
+    Writer writer(nodes, style);
+    SchemaParts parts;
+    parts.roots = writer.write();
+    (void)PlaceFinder(nodes, writer, false).find();  // names rules that a grammar cannot express
+    parts.rules = writer.take_rules();
+    parts.ignored = nodes.ignored();
+    return parts;
+  });
 }
 
 }  // namespace specdec

@@ -400,7 +400,7 @@ SchemaAtom SchemaNodes::arrays(const Json& schema, const std::string& place, int
   if (most != no_limit) arrays.most = most;
   if (!schema.contains("uniqueItems")) return {arrays, place};
   if (!schema.at("uniqueItems").is_boolean()) fail(place + "/uniqueItems", "must be true or false");
-  if (schema.at("uniqueItems") == true && most > 1) arrays.unique_place = place + "/uniqueItems";
+  if (schema.at("uniqueItems") == true && most > 1) arrays.unique_places = {place + "/uniqueItems"};
   return {arrays, place};
 }
 
@@ -559,7 +559,8 @@ SchemaAtom SchemaNodes::both(const SchemaArrays& left, const SchemaArrays& right
   else arrays.items = left.items ? left.items : right.items;
   arrays.least = std::max(left.least, right.least);
   arrays.most = smaller(left.most, right.most);
-  arrays.unique_place = left.unique_place.empty() ? right.unique_place : left.unique_place;
+  arrays.unique_places = left.unique_places;
+  arrays.unique_places.insert(arrays.unique_places.end(), right.unique_places.begin(), right.unique_places.end());
   return {std::move(arrays), place};
 }
 
@@ -774,7 +775,7 @@ bool SchemaNodes::may_have_value(const SchemaAtom& atom) {
     if (!std::all_of(arrays->first.begin(), arrays->first.begin() + static_cast<std::ptrdiff_t>(num_first), has))
       return false;
     if (arrays->least <= arrays->first.size()) return true;
-    const auto few = !arrays->unique_place.empty() && arrays->items ? few_values(*arrays->items) : std::nullopt;
+    const auto few = !arrays->unique_places.empty() && arrays->items ? few_values(*arrays->items) : std::nullopt;
     if (few && few->size() + arrays->first.size() < arrays->least) return false;
     return arrays->items ? has(*arrays->items) : arrays->first.empty();
   }
@@ -974,7 +975,7 @@ bool SchemaNodes::atom_accepts(int number, const Json& value) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       const int item = i < arrays->first.size() ? arrays->first[i] : arrays->items.value_or(any_);
       if (!accepts(item, value[i])) return false;
-      for (std::size_t j = 0; j < i && !arrays->unique_place.empty(); ++j) {
+      for (std::size_t j = 0; j < i && !arrays->unique_places.empty(); ++j) {
         if (are_equal_values(value[i], value[j])) return false;
       }
     }

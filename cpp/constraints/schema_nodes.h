@@ -40,7 +40,7 @@ struct SchemaArrays {
   std::optional<int> items;  // of further ones; nullopt: not stated. There are none then if `first` is not empty.
   std::uint64_t least = 0;
   std::optional<std::uint64_t> most;
-  std::string unique_place;  // of uniqueItems; empty: items may be equal
+  std::vector<std::string> unique_places;  // of uniqueItems; empty: items may be equal
 };
 
 struct SchemaObjects {

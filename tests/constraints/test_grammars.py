@@ -65,3 +65,20 @@ def test_errors_name_places_of_the_older_form(driver: Driver) -> None:
     structures[1]["schema"] = {"not": {"type": "null"}}
     reply = asked(driver, "structural_tag", json.dumps({"structures": structures, "triggers": ["<"]}))
     assert reply["ignored"] == ["/structures/1/schema/not"]
+
+
+def test_masks_are_not_those_of_other_tokens(driver: Driver) -> None:
+    for kind in ("token", "exclude_token"):
+        for token in (65, 66, 67):
+            form = {"type": kind, "token": token} if kind == "token" else {"type": kind, "exclude_tokens": [token]}
+            reply = asked(driver, "structural_tag", json.dumps({"format": form}), "A", "B", "C")
+            is_allowed = [(65 + i == token) == (kind == "token") for i in range(3)]
+            assert [one is None for one in reply["wishes"]] == is_allowed, (form, reply)
+
+
+def test_counts_of_a_cycle_are_its_own(driver: Driver) -> None:
+    for most in (1, 2, 3):
+        grammar = f'root ::= "(" inner{{0,{most}}} ")"\ninner ::= "[" root "]"'
+        texts = ["(" + "[()]" * number + ")" for number in range(5)]
+        reply = asked(driver, "grammar", grammar, *texts)
+        assert [one is None for one in reply["wishes"]] == [number <= most for number in range(5)]

@@ -199,7 +199,17 @@ REJECTED = [
     ({"type": "integer", "minimum": 3, "maximum": 2}, "allows no value"),
     ({"$ref": "#/nowhere"}, "points nowhere"),
     ({"enum": [9223372036854775808], "exclusiveMaximum": -1}, "allows no value"),
+    (
+        {"additionalProperties": True, "patternProperties": {"^[^a]+$": {}}, "propertyNames": {"maxLength": 2083}},
+        "needs too many states",
+    ),
 ]
+
+
+def test_each_unique_items_is_named(driver: Driver) -> None:
+    schema = {"allOf": [{"uniqueItems": True}, {"minItems": 3, "uniqueItems": True}]}
+    reply = driver.ask({"schema": json.dumps(schema), "strict": False, "wishes": [], "walks": 0, "seed": 1})
+    assert reply["ignored"] == ["/allOf/0/uniqueItems", "/allOf/1/uniqueItems"]
 
 
 def test_a_oneof_beside_anything_is_named(driver: Driver) -> None:

@@ -31,8 +31,9 @@ namespace faults {
 // Counts down at each call; the call that reaches 0 fails. Negative: none.
 thread_local int allocation = -1;           // on this thread
 std::atomic<int> allocation_of_worker{-1};  // on threads that the tests start
+std::atomic<int> allocation_of_copy{-1};    // by llama.cpp while it copies a slot
 thread_local bool is_worker = true;         // except for the one that runs the tests
-thread_local bool is_paused = false;
+thread_local bool is_paused = false, is_copying = false;
 std::atomic<int> thread{-1}, mapping{-1};
 std::atomic<bool> clock_jumps{false};
 
@@ -42,7 +43,7 @@ bool fails(Counter& counter) {
   return --counter == 0;
 }
 
-// llama.cpp's own allocations succeed.
+// llama.cpp's own allocations succeed, except for copies when a test says so.
 class Pause {
  public:
   Pause() { is_paused = true; }
@@ -51,7 +52,18 @@ class Pause {
   Pause& operator=(const Pause&) = delete;
 };
 
-bool allocation_fails() { return !is_paused && (is_worker ? fails(allocation_of_worker) : fails(allocation)); }
+class Copying {
+ public:
+  Copying() { is_copying = true; }
+  ~Copying() { is_copying = false; }
+  Copying(const Copying&) = delete;
+  Copying& operator=(const Copying&) = delete;
+};
+
+bool allocation_fails() {
+  if (is_copying) return fails(allocation_of_copy);
+  return !is_paused && (is_worker ? fails(allocation_of_worker) : fails(allocation));
+}
 
 template <class Function>
 Function real(Function, const char* name) {
@@ -99,12 +111,12 @@ void __real_llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_
                                 llama_pos end);
 void __wrap_llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end) {
-  const faults::Pause theirs;
+  const faults::Copying theirs;
   __real_llama_memory_seq_cp(memory, from, to, begin, end);
 }
 bool __real__ZN13llama_context13memory_updateEb(llama_context* context, bool optimizes);
 bool __wrap__ZN13llama_context13memory_updateEb(llama_context* context, bool optimizes) {
-  const faults::Pause theirs;
+  const faults::Copying theirs;
   return __real__ZN13llama_context13memory_updateEb(context, optimizes);
 }
 llama_model* __real_llama_model_load_from_file(const char* path, llama_model_params params);
@@ -246,8 +258,10 @@ class FreshTexts {
   std::vector<std::string> texts_;
 };
 
-// `prepare` brings the generator into the state before the turn, which is run with a fault at each allocation.
-void check_turn_with_faults(Generator& generator, const Request& turn, const std::function<void()>& prepare) {
+// `prepare` brings the generator into the state before the turn, which is run with a fault at each allocation that
+// `counter` counts.
+void check_turn_with_faults(Generator& generator, const Request& turn, const std::function<void()>& prepare,
+                            std::atomic<int>& counter = faults::allocation_of_worker) {
   const FreshTexts fresh;
   prepare();
   const auto first = generator.submit(turn);
@@ -256,10 +270,10 @@ void check_turn_with_faults(Generator& generator, const Request& turn, const std
   int at = 1;
   for (bool has_failed = true; has_failed; at += 1 + at / 40) {
     prepare();
-    faults::allocation_of_worker = at;
+    counter = at;
     const std::string text = end_of(generator.submit(turn));
-    has_failed = faults::allocation_of_worker == 0;
-    faults::allocation_of_worker = -1;
+    has_failed = counter == 0;
+    counter = -1;
     CHECK(text == expected || (has_failed && text == "error"));
     fresh.check(generator);
   }
@@ -279,16 +293,36 @@ TEST(any_allocation_fails_while_a_conversation_is_restored) {
   });
 }
 
-TEST(any_allocation_fails_while_a_conversation_is_copied) {
-  GeneratorOptions long_context = options(1);
-  long_context.n_ctx = 256;
-  Generator generator(long_context);
-  std::string answer;
-  for (int i = 0; i < 12; ++i) answer += "    y = y + 1\n";
-  check_turn_with_faults(generator, turn_of(0, "    return x"), [&] {
-    for (const int slot : {0, 1}) generator.prefixes().erase_slot(slot);
-    (void)text_of(generator.submit(turn_of(0, answer)));
-  });
+// Two slots, of which the first holds the beginning of the turn.
+class CopiedTurn {
+ public:
+  CopiedTurn() : generator(long_context()) {}
+
+  void check(std::atomic<int>& counter) {
+    std::string answer;
+    for (int i = 0; i < 12; ++i) answer += "    y = y + 1\n";
+    const auto prepare = [&] {
+      for (const int slot : {0, 1}) generator.prefixes().erase_slot(slot);
+      (void)text_of(generator.submit(turn_of(0, answer)));
+    };
+    check_turn_with_faults(generator, turn_of(0, "    return x"), prepare, counter);
+  }
+
+ private:
+  static GeneratorOptions long_context() {
+    GeneratorOptions longer = options(1);
+    longer.n_ctx = 256;
+    return longer;
+  }
+
+  Generator generator;
+};
+
+TEST(any_allocation_fails_while_a_conversation_is_copied) { CopiedTurn().check(faults::allocation_of_worker); }
+
+// Its list of copies, which it makes at the next pass or, for us, at once.
+TEST(any_allocation_of_llama_cpp_fails_while_a_conversation_is_copied) {
+  CopiedTurn().check(faults::allocation_of_copy);
 }
 
 TEST(any_allocation_of_a_new_generator_fails) {

@@ -34,7 +34,8 @@ from tests.fuzz.schemas import MOST_SECONDS, Driver, DriverDied, Result, general
 Json = Any
 
 WALKS, WISHES, LONGEST_JUDGED = 4, 4, 90
-INTERNALS = ("Check failed", "json.exception", "/work", ".cpp", "std::", "xgrammar", "EBNF")
+INTERNALS = ("heck failed", "type mismatch", "json.exception", "/work", ".cpp", "std::", "xgrammar", "EBNF")
+TOKENS = re.compile(r'"(token|exclude_token|any_tokens|token_\w+)"')
 # Reasons to reject what has texts.
 BOUNDS = re.compile(
     r"has more than \d+ classes|nested \d+ levels|goes beyond|exceeds the limit|the content is unlimited"
@@ -104,6 +105,8 @@ def compare(
         return result
     result.counts["accepted"] += 1
     for fault in reply["faults"]:
+        if TOKENS.search(str(shown)):  # they are named by number, and one without bytes is a dead end
+            continue
         finding(re.sub(r" after .*| .* is (not )?masked.*", "", fault, flags=re.DOTALL), fault)
     for walk in reply["walks"]:
         if walk is None or judge is None or len(walk) > LONGEST_JUDGED:

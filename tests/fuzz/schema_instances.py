@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import jsonschema  # type: ignore[import-untyped]
+import referencing.exceptions
 from jsonschema import Draft202012Validator, ValidationError, validators
 
 Json = Any
@@ -200,7 +201,7 @@ class Judge:
             error = next(VALIDATOR(self.document if part is MISSING else part).iter_errors(instance), None)
         except (Undecided, RecursionError, TypeError, AttributeError, KeyError, ValueError, ArithmeticError, re.error):
             return None
-        except jsonschema.exceptions.UnknownType:
+        except (jsonschema.exceptions.UnknownType, referencing.exceptions.Unresolvable):
             return None
         return "" if error is None else error.message
 

@@ -49,7 +49,9 @@ REASONS = re.compile(
 )
 
 
-HUGE = re.compile(r"\d{20}")  # integers that are kept as floating-point numbers
+# Integers that are kept as floating-point numbers, numbers that an equal one may stand for, and line ends, before which
+# "$" stands in Python.
+OTHERWISE = re.compile(r"\d{20}|\d\.0(?!\d)|\\n\"")
 
 
 class DriverDied(Exception):
@@ -121,7 +123,12 @@ def wishes_of(document: Json, rng: random.Random) -> list[tuple[Json, list[str]]
             text.encode()
         except ValueError:
             continue
-        if HUGE.search(text) or text in found or judge.problem(instance) != "" or not writable.is_promised(instance):
+        if (
+            OTHERWISE.search(text)
+            or text in found
+            or judge.problem(instance) != ""
+            or not writable.is_promised(instance)
+        ):
             continue
         if (some := orders(instance, MOST_ORDERS)) is not None:
             found[text] = (instance, [json.dumps(one, ensure_ascii=False) for one in some])
@@ -191,8 +198,8 @@ def check(driver: Driver, seed: int, text: str | None = None, is_strict: bool | 
         result.counts["walks"] += 1
         try:
             problem = judge.problem(json.loads(walk))
-            if problem and "e+" in walk:
-                problem = judge.problem(json.loads(walk, parse_float=exact))
+            if problem and "e+" in walk:  # a large integer to us, not to Python
+                problem = judge.problem(json.loads(walk, parse_float=exact)) and None
             if problem and "\\n" in walk and "$" in text:  # Python's $ also stands before a last line end
                 problem = None
         except (ValueError, RecursionError) as error:

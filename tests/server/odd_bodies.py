@@ -1,9 +1,15 @@
 """Random bodies that know the structure of each API: conversations of odd roles, parts, calls and results; fields with
-values of right and wrong types; schemas, tools and formats. `python -m tests.server.odd_bodies COUNT SPECDEC` sends so
-many to each API of a server of its own and prints what came back."""
+values of right and wrong types; schemas, tools and formats.
+
+    python -m tests.server.odd_bodies [--count 2000] [--seed 0] [--record] [--specdec build/default/specdec]
+
+sends so many to each API of a server of its own and prints what came back. A 500, a reply that does not come or a
+server that ends is a finding. With --record, bodies without one are added to tests/figures.jsonl, for docs/security.md.
+"""
 
 from __future__ import annotations
 
+import argparse
 import collections
 import http.client
 import json
@@ -353,16 +359,22 @@ def resident_mib(pid: int) -> float:
 
 
 def main() -> int:
+    from tests import figures
     from tests.server.running import serving
 
-    count, program = int(sys.argv[1]), pathlib.Path(sys.argv[2])
-    code = 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=2000, help="of each API")
+    parser.add_argument("--seed", type=int, default=0, help="of the first body; the next ones follow")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--specdec", type=pathlib.Path, default=pathlib.Path("build/default/specdec"))
+    arguments = parser.parse_args()
+    code, count = 0, arguments.count
     for path in APIS:
-        with serving(program, "-n", 3, "-np", 4, "--queue", 64, "-c", 512, "--cache-ram", 0) as server:
+        with serving(arguments.specdec, "-n", 3, "-np", 4, "--queue", 64, "-c", 512, "--cache-ram", 0) as server:
             first = min(500, count)
-            statuses, failures = run(server.port, path, range(first))
+            statuses, failures = run(server.port, path, range(arguments.seed, arguments.seed + first))
             after_first = resident_mib(server.process.pid)
-            more, more_failures = run(server.port, path, range(first, count))
+            more, more_failures = run(server.port, path, range(arguments.seed + first, arguments.seed + count))
             failures += more_failures
             is_alive = server.process.poll() is None and server.get("/health").status == 200
             size = resident_mib(server.process.pid) if is_alive else 0.0
@@ -374,6 +386,8 @@ def main() -> int:
             for failure in failures[:20]:
                 print("   ", failure, flush=True)
             code |= bool(failures) or not is_alive
+            if arguments.record and not failures and is_alive:
+                figures.record("bodies", inputs=count, api=path)
     return code
 
 

@@ -24,6 +24,9 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+REPEATED = {"type": "repeat", "min": 0, "content": {"type": "const_string", "value": "a"}}
+
+
 def text_of(server: Server, **body: Any) -> str:
     reply = server.post("/v1/chat/completions", {"messages": MESSAGES, "seed": 1, "max_tokens": 60, **body})
     assert reply.status == 200, reply.text
@@ -144,6 +147,8 @@ def test_text_with_calls(server: Server) -> None:
         ({"grammar": 'root ::= "a"', "regex": "a"}, "grammar"),
         ({"response_format": {"type": "structural_tag"}}, "response_format cannot be used: it must have a format"),
         ({"response_format": CALLS, "regex": "a"}, "response_format.type and regex both constrain"),
+        ({"structural_tag": {"format": {"type": "token", "token": 2**64 - 1}}}, "structural_tag"),
+        ({"structural_tag": {"format": {**REPEATED, "max": 2**64 - 1}}}, "/format/max must be a whole number"),
     ],
     ids=str,
 )
