@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/json_depth.h"
+#include "chat/call_form.h"
 #include "chat/conversation_form.h"
 #include "chat/json_argument.h"
 #include "llama.h"
@@ -72,31 +73,47 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   return marked;
 }
 
-// Whether a template accepts the arguments of a call as an object: it then writes them as JSON or in its own form.
-// Python's form, with ', means that it expects a string.
-bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
-  const std::string value = "a probe";
+const std::string probe_value = "a probe";
+
+// What a template makes of a call with these arguments, in JSON; empty if it rejects them.
+std::string rendered_call(const JinjaTemplate& jinja, const std::string& arguments) {
   TemplateVariables variables;
   variables.messages =
       R"([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
-    "type": "function", "function": {"name": "tool1", "arguments": {"argument": ")" +
-      value + R"("}}}]}, {"role": "tool", "name": "tool1",
+    "type": "function", "function": {"name": "tool1", "arguments": )" +
+      arguments + R"(}}]}, {"role": "tool", "name": "tool1",
     "tool_call_id": "call00001", "content": "Fine."}, {"role": "assistant", "content": "Fine."}, {"role": "user", "content": "More?"}])";
   variables.tools =
       R"([{"type": "function", "function": {"name": "tool1", "description": "A tool.", "parameters": {"type": "object",
     "properties": {"argument": {"type": "string", "description": "A string."}}, "required": ["argument"]}}}])";
   try {
-    const std::string text = jinja.render(variables).text;
-    return text.find(value) != std::string::npos && text.find("'" + value) == std::string::npos;
+    return jinja.render(variables).text;
   } catch (const TemplateError&) {
-    return false;
+    return "";
   }
 }
 
-// Turns arguments of calls that are strings, as in the OpenAI API, into the objects that the strings hold. Returns
-// whether there are any.
-bool make_objects_of_arguments(common_json& messages) {
-  bool has_any = false;
+// Whether a template accepts the arguments of a call as a string, whatever it holds.
+bool takes_texts_as_arguments(const JinjaTemplate& jinja) {
+  return rendered_call(jinja, '"' + probe_value + '"').find(probe_value) != std::string::npos;
+}
+
+// Whether a template accepts the arguments of a call as an object: it then writes them as JSON or in its own form.
+// Python's form, with ', means that it expects a string, if it takes one.
+bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
+  const std::string text = rendered_call(jinja, R"({"argument": ")" + probe_value + "\"}");
+  if (text.find(probe_value) == std::string::npos) return false;
+  return text.find("'" + probe_value) == std::string::npos || !takes_texts_as_arguments(jinja);
+}
+
+// Turns arguments of calls that are strings, as in the OpenAI API, into the objects that the strings hold. wraps: a
+// text that is no object, such as a call that was cut off, becomes {"arguments": text}. Returns how many are objects
+// then and how many are not.
+struct NumArguments {
+  int objects = 0, texts = 0;
+};
+NumArguments make_objects_of_arguments(common_json& messages, bool wraps = false) {
+  NumArguments count;
   const auto is_list = [](common_json& json, const char* field) {
     return json.is_object() && json.contains(field) && json.at(field).is_array();
   };
@@ -109,16 +126,20 @@ bool make_objects_of_arguments(common_json& messages) {
       if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
       const std::string text = function["arguments"].get<std::string>();
       if (json_depth(text) > max_argument_depth) continue;
+      common_json object;
       try {
-        common_json object = common_json::parse(text);
-        if (!object.is_object()) continue;
-        function["arguments"] = object;
-        has_any = true;
-      } catch (const common_json_error&) {  // leave it a string
+        object = common_json::parse(text);
+      } catch (const common_json_error&) {  // it stays a string
       }
+      if (!object.is_object() && wraps) {
+        object = common_json::object();
+        object["arguments"] = text;
+      }
+      ++(object.is_object() ? count.objects : count.texts);
+      if (object.is_object()) function["arguments"] = object;
     }
   }
-  return has_any;
+  return count;
 }
 
 // Most templates are written for transformers, which passes arguments of calls as objects; such templates would quote a
@@ -126,7 +147,11 @@ bool make_objects_of_arguments(common_json& messages) {
 Conversation as_expected(const Conversation& given, const std::string& template_text) {
   if (given.messages.find("\"tool_calls\"") == std::string::npos) return given;
   common_json messages = json_argument("messages", given.messages);
-  if (!make_objects_of_arguments(messages) || !takes_objects_as_arguments(JinjaTemplate(template_text))) return given;
+  const NumArguments count = make_objects_of_arguments(messages);
+  if (count.objects + count.texts == 0) return given;
+  const JinjaTemplate jinja(template_text);
+  if (!takes_objects_as_arguments(jinja)) return given;
+  if (count.texts > 0 && !takes_texts_as_arguments(jinja)) (void)make_objects_of_arguments(messages, true);
   Conversation conversation = given;
   conversation.messages = messages.dump_safe();
   return conversation;
@@ -206,18 +231,21 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
 // The forms of the template's texts, each found once.
 struct ChatTemplate::Forms {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const ConversationForm>> of_text;
+  // By whether there are tools, which some templates write into a message.
+  std::map<std::pair<std::string, bool>, std::shared_ptr<const ConversationForm>> of_text;
 };
 
 std::shared_ptr<ChatTemplate::Forms> ChatTemplate::new_forms() { return std::make_shared<Forms>(); }
 
 Conversation ChatTemplate::fitted(const Conversation& conversation, const ChatTexts& model) const {
   if (!name_.empty()) return conversation;
-  const std::string& text = text_for(!json_argument("tools", conversation.tools).empty());
+  const bool has_tools = !json_argument("tools", conversation.tools).empty();
+  const std::string& text = text_for(has_tools);
   const auto find_form = [&] {
     TemplateVariables variables;
     variables.bos_token = model.bos;
     variables.eos_token = model.eos;
+    if (has_tools) variables.tools = probe_tool();
     const JinjaTemplate jinja(text);
     return std::make_shared<const ConversationForm>([&](const std::string& messages) {
       variables.messages = messages;
@@ -227,7 +255,7 @@ Conversation ChatTemplate::fitted(const Conversation& conversation, const ChatTe
   std::shared_ptr<const ConversationForm> form;
   try {
     const std::lock_guard<std::mutex> lock(forms_->mutex);
-    std::shared_ptr<const ConversationForm>& known = forms_->of_text[text];
+    std::shared_ptr<const ConversationForm>& known = forms_->of_text[{text, has_tools}];
     if (!known) known = find_form();
     form = known;
   } catch (const TemplateError&) {  // rendering reports it

@@ -123,6 +123,66 @@ void shorten_ids(Json& messages) {
   }
 }
 
+std::string text_in(const Json& object, const char* field) {
+  const auto text = object.is_object() ? object.find(field) : object.end();
+  return object.is_object() && text != object.end() && text->is_string() ? text->get<std::string>() : "";
+}
+
+// Results without an id belong to the first call of their function, or of any, that has no result yet.
+void give_ids_to_results(Json& messages) {
+  std::vector<std::pair<std::string, std::string>> open;  // ids and names
+  for (Json& message : messages) {
+    if (has_calls(message)) {
+      open.clear();
+      for (const Json& call : message["tool_calls"]) {
+        const Json function = call.is_object() ? call.value("function", Json()) : Json();
+        open.emplace_back(text_in(call, "id"), text_in(function, "name"));
+      }
+    }
+    if (role_of(message) != "tool") continue;
+    const std::string id = text_in(message, "tool_call_id"), name = text_in(message, "name");
+    const auto belongs = [&](const auto& call) {
+      return id.empty() ? name.empty() || call.second == name : call.first == id;
+    };
+    const auto found = std::find_if(open.begin(), open.end(), belongs);
+    if (found == open.end()) continue;
+    if (id.empty() && !found->first.empty()) message["tool_call_id"] = found->first;
+    open.erase(found);
+  }
+}
+
+void make_users(Json& result) {
+  result["role"] = "user";
+  result.erase("tool_call_id");
+  result.erase("name");
+}
+
+// Calls as JSON in the text of their message, and their results as the user's.
+void write_calls_as_text(Json& messages) {
+  for (Json& message : messages) {
+    if (role_of(message) == "tool") make_users(message);
+    if (!has_calls(message) || !is_text(message)) continue;
+    std::string text = *text_of(message, "content");
+    for (const Json& call : message["tool_calls"]) {
+      Json function = call.is_object() ? call.value("function", Json()) : Json();
+      const Json arguments = Json::parse(text_in(function, "arguments"), nullptr, false);
+      if (!arguments.is_discarded()) function["arguments"] = arguments;
+      text += (text.empty() ? "" : "\n") + function.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+    message["content"] = text;
+    message.erase("tool_calls");
+  }
+}
+
+void move_lone_results(Json& messages) {
+  bool follows_call = false;
+  for (Json& message : messages) {
+    const std::string role = role_of(message);
+    if (role == "assistant" || role == "user") follows_call = has_calls(message);
+    else if (role == "tool" && !follows_call) make_users(message);
+  }
+}
+
 // A message of the assistant with a call, and its result.
 Json call(const char* id, const Json& arguments) {
   const Json function = {{"name", "probe"}, {"arguments", arguments}};
@@ -172,7 +232,9 @@ ConversationForm::ConversationForm(const Render& render) {
     }
     return false;
   };
-  if (!takes_call("abcdef123", false)) return;  // the template has no calls
+  takes_calls_ = takes_call("abcdef123", false);
+  if (!takes_calls_) return;
+  takes_lone_results_ = takes({user, result("abcdef123")});
   takes_any_call_id_ = takes_call("call_1", false);
   takes_user_after_result_ = takes_call("abcdef123", true);
 }
@@ -185,6 +247,9 @@ std::string ConversationForm::fit(const std::string& given) const {
   for (Json& one : messages) {
     if (role_of(one) == "developer") one["role"] = "system";
   }
+  give_ids_to_results(messages);
+  if (!takes_calls_) write_calls_as_text(messages);
+  else if (!takes_lone_results_) move_lone_results(messages);
   messages = with_late_systems(messages, !takes_late_systems_);
   if (!takes_two_systems_) messages = merged_in_a_row(messages, "system");
   std::size_t num_first = num_first_systems(messages);

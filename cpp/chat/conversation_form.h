@@ -24,6 +24,8 @@ class ConversationForm {
   //    the results of calls moves behind them. So does the first if the template has none for the system.
   //  - Messages in a row from the same side become one, separated by an empty line.
   //  - Where the template wants a message of the other side, an empty one is inserted.
+  //  - Results of calls without an id get that of the first open call. Those that follow no call become the user's.
+  //  - Where the template knows no calls, they become JSON in their message, and their results the user's.
   //  - Ids of calls become nine letters and digits, the same for the same id.
   // Messages that are not objects with a role and a text are left alone. Bad JSON is returned as it is.
   std::string fit(const std::string& messages) const;
@@ -33,6 +35,7 @@ class ConversationForm {
   bool takes_no_user_ = true, takes_assistant_first_ = true;
   bool takes_users_in_a_row_ = true, takes_assistants_in_a_row_ = true;
   bool takes_user_after_result_ = true, takes_any_call_id_ = true;
+  bool takes_calls_ = true, takes_lone_results_ = true;
 };
 
 }  // namespace specdec

@@ -1,6 +1,7 @@
 #include "engine/chat.h"
 
 #include <exception>
+#include <limits>
 #include <stdexcept>
 
 #include "chat/call_form.h"
@@ -35,6 +36,10 @@ MarkedText Chat::prompt(const Conversation& conversation) const { return chat_te
 
 std::vector<Token> Chat::tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
   return tokenize_prompt(vocabulary_, prompt(conversation), n_ctx_, cancelled);
+}
+
+std::size_t Chat::num_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
+  return tokenize_prompt(vocabulary_, prompt(conversation), std::numeric_limits<int>::max(), cancelled).size();
 }
 
 bool Chat::writes_calls() const {

@@ -1,6 +1,7 @@
 // Turns conversations into prompts with the target's chat template, which also says how to parse answers.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +30,8 @@ class Chat {
   // ContextFull, and Cancelled once `cancelled` returns true.
   MarkedText prompt(const Conversation& conversation) const;
   std::vector<Token> tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
+  // The number of these tokens, also if they do not fit the context.
+  std::size_t num_tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
 
   // Whether the template says how tool calls are written.
   bool writes_calls() const;

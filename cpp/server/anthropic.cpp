@@ -245,7 +245,7 @@ HttpReply anthropic_count_tokens(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Json chat = read_anthropic_chat(Fields(body));
   const Conversation conversation = read_conversation(service, Fields(chat), read_tools(Fields(chat)));
-  return json_reply({{"input_tokens", prompt_tokens(service, conversation, http.is_gone).size()}});
+  return json_reply({{"input_tokens", num_prompt_tokens(service, conversation, http.is_gone)}});
 }
 
 }  // namespace specdec::server

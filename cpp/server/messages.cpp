@@ -60,21 +60,29 @@ void read_answer(const Fields& message, Json& json) {
   }
   json["content"] = text;
   if (!reasoning.empty()) json["reasoning_content"] = reasoning;
-  const Json* calls = message.find("tool_calls");
-  if (calls == nullptr || calls->empty()) json.erase("tool_calls");
-  else json["tool_calls"] = read_calls(message.path("tool_calls"), *calls);
+  const Json *calls = message.find("tool_calls"), *call = message.find("function_call");
+  json.erase("function_call");
+  if (calls != nullptr && !calls->empty()) {
+    json["tool_calls"] = read_calls(message.path("tool_calls"), *calls);
+  } else if (call != nullptr) {  // of OpenAI's older API
+    Json one = Json::object();
+    one["function"] = *call;
+    json["tool_calls"] = read_calls(message.path("function_call"), Json::array({std::move(one)}));
+  } else {
+    json.erase("tool_calls");
+  }
 }
 
 Json read_message(const Fields& message, Json json) {
   const std::string role = read_role(message);
-  json["role"] = role == "developer" ? "system" : role;
+  json["role"] = role == "developer" ? "system" : role == "function" ? "tool" : role;
   if (role == "assistant") {
     read_answer(message, json);
     return json;
   }
   const Json* content = message.find("content");
   if (content != nullptr) json["content"] = read_content(message.path("content"), *content, {"text"});
-  else if (role == "tool" || role == "function") json["content"] = "";
+  else if (role == "tool" || role == "function" || json.contains("content")) json["content"] = "";  // null is empty
   else throw invalid_request(message.path("content"), message.path("content") + " is missing");
   return json;
 }
@@ -181,17 +189,27 @@ ApiError template_error(const Service& service, std::string message) {
   return invalid_request("messages", message);
 }
 
-}  // namespace
-
-std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
-                                 const std::function<bool()>& cancelled) {
+template <class Ask>
+auto ask_template(const Service& service, Ask ask) {
   try {
-    return service.generator().chat().tokens(conversation, cancelled);
+    return ask(service.generator().chat());
   } catch (const ModelError& error) {
     throw template_error(service, error.what());
   } catch (const std::invalid_argument& error) {
     throw invalid_request("messages", error.what());
   }
+}
+
+}  // namespace
+
+std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
+                                 const std::function<bool()>& cancelled) {
+  return ask_template(service, [&](const Chat& chat) { return chat.tokens(conversation, cancelled); });
+}
+
+std::size_t num_prompt_tokens(const Service& service, const Conversation& conversation,
+                              const std::function<bool()>& cancelled) {
+  return ask_template(service, [&](const Chat& chat) { return chat.num_tokens(conversation, cancelled); });
 }
 
 namespace {
@@ -262,7 +280,7 @@ HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
   const std::size_t count =
-      prompt_tokens(service, read_conversation(service, fields, read_tools(fields)), http.is_gone).size();
+      num_prompt_tokens(service, read_conversation(service, fields, read_tools(fields)), http.is_gone);
   return json_reply({{"object", "response.input_tokens"}, {"input_tokens", count}});
 }
 

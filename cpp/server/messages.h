@@ -32,7 +32,10 @@ std::string read_content(const std::string& path, const Json& content, const std
 std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
                                  const std::function<bool()>& cancelled);
 
-// The same within the context, or within num_ctx tokens if that is less. If the server is to drop turns that do not
+std::size_t num_prompt_tokens(const Service& service, const Conversation& conversation,
+                              const std::function<bool()>& cancelled);  // also if they do not fit the context
+
+// The prompt within the context, or within num_ctx tokens if that is less. If the server is to drop turns that do not
 // fit, the oldest are removed from the conversation until the rest fits with room for a token; messages of the system
 // and the last turn stay. The client's record gets their number. Throws ContextFull if that is not enough, or not
 // allowed.

@@ -75,6 +75,15 @@ def test_the_system_prompt_and_blocks(server: Server, client: anthropic.Anthropi
         assert usage.input_tokens + (usage.cache_read_input_tokens or 0) == expected
 
 
+def test_a_conversation_longer_than_the_context_is_counted(server: Server, client: anthropic.Anthropic) -> None:
+    """Agents shorten their conversations by these counts."""
+    messages: Any = [{"role": "user", "content": "x = 1\n" * 2000}]
+    count = client.messages.count_tokens(model="any", messages=messages).input_tokens
+    assert count == len(server.post("/tokenize", {"content": "x = 1\n" * 2000, "add_special": True}).json["tokens"])
+    counted = server.post("/v1/chat/completions/input_tokens", {"messages": messages})
+    assert count > 4000 and counted.json["input_tokens"] == count
+
+
 def test_cached_tokens_are_no_input(client: anthropic.Anthropic) -> None:
     messages: Any = [{"role": "user", "content": "x = [" + ", ".join(map(str, range(60))) + "]"}]
     total = client.messages.count_tokens(model="any", messages=messages).input_tokens

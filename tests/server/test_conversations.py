@@ -19,6 +19,12 @@ USER, MORE, ANSWER = (
 FIRST, SECOND = {"role": "system", "content": "FIRST"}, {"role": "developer", "content": "SECOND"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+
+
+def calling(arguments: str) -> Any:
+    return {**CALLS, "tool_calls": [{**CALL, "function": {"name": "weather", "arguments": arguments}}]}
+
+
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "RESULT"}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}]
 CONVERSATIONS: dict[str, list[Any]] = {
@@ -34,6 +40,26 @@ CONVERSATIONS: dict[str, list[Any]] = {
     "a call": [USER, CALLS, RESULT],
     "the user after a result": [FIRST, USER, CALLS, RESULT, MORE],
     "a system within a call": [FIRST, USER, CALLS, SECOND, RESULT, MORE],
+    "a result in parts": [USER, CALLS, {**RESULT, "content": [{"type": "text", "text": "RESULT"}]}],
+    "an empty result": [USER, CALLS, {**RESULT, "content": None}, MORE],
+    "ids left out": [
+        USER,
+        {"role": "assistant", "tool_calls": [{"function": {"name": "weather", "arguments": {"city": "Rome"}}}]},
+        {"role": "tool", "content": "RESULT"},
+    ],
+    "a call that was cut off": [USER, calling('{"city": "Ro'), RESULT, MORE],
+    "a call with a list": [USER, calling('["Rome"]'), RESULT],
+    "two results of a call": [USER, CALLS, RESULT, {**RESULT, "content": "AGAIN"}],
+    "a result without a call": [USER, RESULT],
+    "a result without a call, later": [USER, CALLS, RESULT, ANSWER, MORE, {**RESULT, "content": "AGAIN"}],
+    "calls of the older API": [
+        USER,
+        {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": "{}"}},
+        {"role": "function", "name": "weather", "content": "RESULT"},
+    ],
+    "null of the user": [USER, ANSWER, {"role": "user", "content": None}],
+    "no text at all": [{"role": "user", "content": []}],
+    "fields of other servers": [USER, {**ANSWER, "annotations": [], "audio": None, "reasoning_details": []}, MORE],
 }
 TEMPLATES = [
     "Qwen3.5-4B",
@@ -44,6 +70,16 @@ TEMPLATES = [
     "google-gemma-2-2b-it",
     "openai-gpt-oss-120b",
     "meta-llama-Llama-3.1-8B-Instruct",
+    "openbmb-MiniCPM5-1B",
+    "upstage-Solar-Open-100B",
+    "MiniMax-M2",
+    "ByteDance-Seed-OSS",
+    "LFM2.5-8B-A1B",
+    "Kimi-K2-Thinking",
+    "Apertus-8B-Instruct",
+    "microsoft-Phi-3.5-mini-instruct",
+    "llama-cpp-rwkv-world",
+    "NousResearch-Hermes-3-Llama-3.1-8B-tool_use",
 ]
 
 
@@ -52,14 +88,18 @@ def test_every_text_is_in_the_prompt(specdec: pathlib.Path, templates: dict[str,
     text = templates[name]
     with serving(specdec, "-c", 16384, "--chat-template", text) as server:
         for what, messages in CONVERSATIONS.items():
-            has_calls = CALLS in messages
-            if has_calls and "tool" not in text:
-                continue
-            reply = server.post("/apply-template", {"messages": messages, **({"tools": TOOLS} if has_calls else {})})
-            assert reply.status == 200, (what, reply.text)
-            lost = [one["content"] for one in messages if one["content"] and one["content"] not in reply.json["prompt"]]
-            assert not lost, (what, reply.json["prompt"])
-            assert server.post(CHAT, {"messages": messages, "max_tokens": 1}).status == 200, what
+            for tools in ({}, {"tools": TOOLS}):
+                if not tools and (CALLS in messages or name.endswith("tool_use")):
+                    continue
+                reply = server.post("/apply-template", {"messages": messages, **tools})
+                assert reply.status == 200, (what, reply.text)
+                lost = [
+                    word
+                    for word in ("QUESTION", "ANSWER", "NEXT", "FIRST", "SECOND", "AGAIN", "RESULT")
+                    if f'"{word}"' in json.dumps(messages) and word not in reply.json["prompt"]
+                ]
+                assert not lost, (what, reply.json["prompt"])
+            assert server.post(CHAT, {"messages": messages, "max_tokens": 1, **tools}).status == 200, what
 
 
 @pytest.fixture(scope="session")

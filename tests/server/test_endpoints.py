@@ -62,6 +62,7 @@ def test_props_and_slots(server: Server) -> None:
     assert props["default_generation_settings"]["n_ctx"] == 512
     assert props["default_generation_settings"]["params"]["seed"] == -1
     assert props["default_generation_settings"]["params"]["temperature"] == 0.8
+    assert props["default_generation_settings"]["params"]["num_draft_tokens"] == "auto"
     slots = server.get("/slots").json
     assert [slot["id"] for slot in slots] == [0, 1, 2, 3]
     assert not any(slot["is_processing"] for slot in slots)

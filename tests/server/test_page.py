@@ -31,6 +31,19 @@ def answer(server: Server, max_tokens: int) -> str:
     return text
 
 
+def test_a_conversation_that_outgrows_the_context(specdec: pathlib.Path, page_of: Callable[[str], Page]) -> None:
+    with serving(specdec, "-c", 256, "-l", "0-inf") as server:
+        page = page_of(server.url)
+        assert page.run("return document.querySelector('#option-num_draft_tokens').placeholder") == "auto"
+        page.ask(PROMPT)
+        assert page.text(".assistant .note") == "The context is full Continue"
+        page.wait(lambda: page.shows("#meter.full"))
+        page.write("#option-max_tokens", 4)
+        page.ask("class Stack:")
+        assert page.texts(".error") == [] and "no longer sees" in page.text(".cut")
+        assert page.text(".numbers").startswith("4 tokens, ")
+
+
 def test_a_conversation(drafting_server: Server, page_of: Callable[[str], Page]) -> None:
     server, page = drafting_server, page_of(drafting_server.url)
     assert page.text("#model") == MODEL

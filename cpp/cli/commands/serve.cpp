@@ -241,6 +241,7 @@ using Report = std::function<void(const std::string&)>;
 server::ServiceOptions service_options(const ServeOptions& options) {
   server::ServiceOptions service;
   service.defaults = options.defaults;
+  service.defaults.num_draft_tokens = options.generator.num_draft_tokens;  // which clients see
   service.template_variables = options.template_variables;
   service.build = std::string(version) + ", " + build;
   service.request_seconds = options.request_seconds;
