@@ -248,7 +248,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
   begin_pass();
   rows_.clear();
-  const std::vector<PlannedPass>& passes = policy_.plan(inputs, slots_for_policy());
+  const PlannedPasses& passes = policy_.plan(inputs, slots_for_policy());
   int rows_made = 0;  // by the last pass, which the next one overwrites
   const auto keep_rows = [&] {
     rows_.insert(rows_.end(), logits_, logits_ + idx(rows_made) * idx(vocabulary_size_));

@@ -7,7 +7,7 @@
 
 namespace specdec {
 
-const std::vector<PlannedPass>& PassPolicy::plan(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots) {
+const PlannedPasses& PassPolicy::plan(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots) {
   passes_.clear();
   if (inputs.empty()) return passes_;
   if (shape_) plan_pieces(inputs, slots);
@@ -23,7 +23,7 @@ void PassPolicy::plan_one(const std::vector<PassInput>& inputs, const std::vecto
     width = std::max(width, input.num_tokens);
     num_rows += input.num_rows;
   }
-  PlannedPass& pass = passes_.emplace_back();
+  PlannedPass& pass = passes_.add();
   pass.end_row = num_rows > 0 ? INT_MAX : 0;  // heads make more rows than they are asked for
   const bool is_padded = inputs.size() > 1 && is_worth_padding(inputs, slots, width);
   auto input = inputs.begin();
@@ -78,7 +78,7 @@ void PassPolicy::plan_pieces(const std::vector<PassInput>& inputs, const std::ve
     for (const PassShape::Piece& piece : pieces_of(*input, slot)) {
       const int read = piece.begin - slot.position, left = input->num_tokens - read - piece.count;
       const int num_rows = std::clamp(input->num_rows - left, 0, piece.count);
-      PlannedPass& pass = passes_.emplace_back();
+      PlannedPass& pass = passes_.add();
       pass.makes_all_rows = num_rows > 0;
       pass.first_row = piece.count - num_rows;
       pass.end_row = is_shared ? INT_MAX : piece.count;

@@ -2,6 +2,7 @@
 // how much padding a pass has. It knows numbers of tokens only, no model.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,28 @@ struct PlannedPass {
   int first_row = 0, end_row = 0;
 };
 
+// Passes whose memory is used again for the next ones.
+class PlannedPasses {
+ public:
+  void clear() { size_ = 0; }
+  PlannedPass& add() {
+    if (size_ == passes_.size()) passes_.emplace_back();
+    PlannedPass& pass = passes_[size_++];
+    pass.parts.clear();
+    pass.makes_all_rows = false;
+    pass.first_row = pass.end_row = 0;
+    return pass;
+  }
+  std::size_t size() const { return size_; }
+  const PlannedPass& front() const { return passes_.front(); }
+  const PlannedPass* begin() const { return passes_.data(); }
+  const PlannedPass* end() const { return passes_.data() + size_; }
+
+ private:
+  std::vector<PlannedPass> passes_;
+  std::size_t size_ = 0;
+};
+
 class PassPolicy {
  public:
   struct Limits {
@@ -46,7 +69,7 @@ class PassPolicy {
   const std::optional<PassShape>& shape() const { return shape_; }
 
   // inputs: slots ascending. slots: [num_slots]. The passes are valid until the next call.
-  const std::vector<PlannedPass>& plan(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);
+  const PlannedPasses& plan(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);
 
  private:
   using Inputs = std::vector<PassInput>::const_iterator;
@@ -59,7 +82,7 @@ class PassPolicy {
 
   const Limits limits_;
   std::optional<PassShape> shape_;
-  std::vector<PlannedPass> passes_;
+  PlannedPasses passes_;
   std::vector<int> left_;  // scratch of is_worth_padding()
 };
 

@@ -26,7 +26,7 @@ std::vector<PassInput> inputs_of(const std::vector<Wanted>& wanted) {
 }
 
 // Whether the passes read each input's tokens once and in order, and make its last rows.
-void check_covers(const std::vector<PassInput>& inputs, const std::vector<PlannedPass>& passes) {
+void check_covers(const std::vector<PassInput>& inputs, const PlannedPasses& passes) {
   std::map<int, int> read, rows;
   for (const PlannedPass& pass : passes) {
     int previous = -1;
@@ -71,7 +71,7 @@ TEST(without_a_shape_all_inputs_share_a_pass) {
         wanted.push_back({slot, rest % most, std::min(1, rest % most)});
       }
       const std::vector<PassInput> inputs = inputs_of(wanted);
-      const std::vector<PlannedPass>& passes = policy.plan(inputs, slots);
+      const PlannedPasses& passes = policy.plan(inputs, slots);
       CHECK(passes.size() == 1 && passes.front().first_row == 0 && passes.front().end_row == INT_MAX);
       check_covers(inputs, passes);
       if (total(passes.front()) == num_tokens) continue;
