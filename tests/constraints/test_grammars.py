@@ -82,3 +82,14 @@ def test_counts_of_a_cycle_are_its_own(driver: Driver) -> None:
         texts = ["(" + "[()]" * number + ")" for number in range(5)]
         reply = asked(driver, "grammar", grammar, *texts)
         assert [one is None for one in reply["wishes"]] == [number <= most for number in range(5)]
+
+
+def test_tokens_within_a_repeat(driver: Driver) -> None:
+    def repeated(form: Any) -> str:
+        return json.dumps({"format": {"type": "repeat", "min": 1, "max": 2, "content": form}})
+
+    reply = asked(driver, "structural_tag", repeated({"type": "exclude_token", "exclude_tokens": [65]}), "B", "A")
+    assert [one is None for one in reply["wishes"]] == [True, False]
+    rules = [["nothing", {"type": "const_string", "value": "a"}]]
+    reply = asked(driver, "structural_tag", repeated({"type": "token_dispatch", "rules": rules}))
+    assert "nothing" in reply["error"]
