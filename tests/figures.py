@@ -41,8 +41,8 @@ WHAT = {
 
 
 def record(program: str, **counts: float | str) -> None:
-    """Appends a run: `inputs` of a fuzzer; seconds, requests, generators and memory (bytes) of the soak; requests,
-    kinds and the largest memory_growth (bytes) of tests/server/growth.py."""
+    """Appends a run: `inputs` of a fuzzer; seconds, requests, generators and memory (bytes) of the soak; requests, kind
+    and memory_growth (bytes) of tests/server/growth.py."""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=9"]
     commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
     with FIGURES.open("a", encoding="utf-8") as file:
@@ -77,11 +77,11 @@ def table() -> str:
         counts = f"{duration(seconds)} in {len(soaks)} run{many}, {requests:,} requests, {generators:,} Generators"
         memory = f"resident memory of the longest run, {duration(longest['seconds'])}: {first}, then {last}"
         lines.append(f"| `make soak`: mixed requests | {counts}; {memory} |")
-    if grown := found["growth"]:
-        last = grown[-1]
-        counts = f"the latest run: {last['requests']:,} requests of {last['kinds']} kinds"
-        memory = f"resident memory grew by at most {last['memory_growth'] / 2**20:.0f} MiB after the first 500"
-        lines.append(f"| `server/growth.py`: requests of one kind | {counts}; {memory} |")
+    if grown := {run["kind"]: run for run in found["growth"]}:  # the latest run of each kind
+        counts = f"{sum(run['requests'] for run in grown.values()):,} requests of {len(grown)} kinds"
+        most = max(run["memory_growth"] for run in grown.values()) / 2**20
+        memory = f"after the first 500 of a kind, resident memory grew by at most {most:.0f} MiB"
+        lines.append(f"| `server/growth.py`, `server/odd_bodies.py`: what a server keeps | {counts}; {memory} |")
     return "\n".join(lines) + "\n"
 
 

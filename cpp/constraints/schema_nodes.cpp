@@ -858,12 +858,15 @@ std::optional<Pattern> SchemaNodes::names_of(const SchemaObjects& objects) {
         const bool is_counted = strings->least > 0 || strings->most;
         is_any = is_any || (!strings->pattern && !is_counted);
         texts = strings->pattern ? *strings->pattern : Pattern::all();
-        try {
-          if (is_counted) texts = *texts & Pattern::of_length(strings->least, strings->most);
-        } catch (const PatternError&) {
-          const bool has_most = strings->most.has_value();
-          unsupported(has_most ? strings->most_place : one.place + "/minLength", " for names");
-        }
+        const auto limit = [&](std::uint64_t least, std::optional<std::uint64_t> most, const std::string& place) {
+          try {
+            if (least > 0 || most) texts = *texts & Pattern::of_length(least, most);
+          } catch (const PatternError&) {
+            unsupported(place, " for names");
+          }
+        };
+        limit(0, strings->most, strings->most_place);
+        limit(strings->least, std::nullopt, one.place + "/minLength");
       }
       if (texts) some = some ? either(*some, *texts) : *texts;
     }

@@ -83,7 +83,7 @@ def is_text(value: Any) -> bool:
 def kept(data: bytes) -> list[dict[str, str]] | None:
     """The conversation that a file holds, as it is saved; None: none. A surrogate by itself is no text."""
     try:
-        value = json.loads(data.decode("utf-8"))
+        value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, list):

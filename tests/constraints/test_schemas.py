@@ -121,6 +121,11 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
         ["{}", '{"c": true}'],
         ['{"a": 1}'],
     ),
+    "the shortest name beside a longest that is ignored": (
+        {"propertyNames": {"minLength": 3, "maxLength": 1000000}},
+        ['{"abc": 1}'],
+        ['{"ab": 1}', '{"": 1}'],
+    ),
     "a long maxLength belongs to its place": (
         {
             "type": "object",

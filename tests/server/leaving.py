@@ -4,7 +4,7 @@ python -m tests.server.leaving [--clients 2000] [--at-once 16] [--seed 1] [--rec
 
 Each client sends one request, of which a part may be missing, and closes its connection after a random time or after a
 random number of tokens: while its request waits for a slot, while its prompt is read, between two tokens, while its
-grammar compiles. Then every slot is idle, the process has the threads and descriptors that it had after some first
+grammar compiles. Then every slot is idle, the process has the threads and descriptors that it had after the first
 clients, and twenty greedy texts are those of a fresh server. With --record, the clients are added to
 tests/figures.jsonl, for docs/security.md.
 """
@@ -27,7 +27,9 @@ from tests.server.running import Server, serving, wait_until
 OPTIONS: tuple[object, ...] = ("-np", 3, "--queue", 64, "-c", 512)
 LINES = [f"    value_{i} = compute({i}, name='{i * 7919 % 1000}')\n" for i in range(40)]
 PROMPTS = [f"def function_{i}(argument):\n" + "".join(LINES[i : i + i % 5]) for i in range(20)]
-ENOUGH = 40  # clients of a batch; after some, a server has started all its threads
+ENOUGH = (
+    120  # clients, four times as many at once as later: a server keeps a thread for each that it had to serve at once
+)
 
 
 def texts(server: Server) -> list[str]:
@@ -145,24 +147,12 @@ def check(specdec: pathlib.Path, num_clients: int, at_once: int, seed: int) -> c
             raise AssertionError(f"the server ended with {code}: {error}") from None
 
 
-def settled(server: Server, at_once: int, seed: int) -> tuple[tuple[int, ...], int]:
-    """The resources once clients make it start no more threads, and how many clients that took."""
-    most: tuple[int, ...] = (0, 0)
-    num_alike = number = 0
-    while num_alike < 3:
-        visits(server.port, range(number, number + ENOUGH), at_once, seed)
-        number += ENOUGH
-        wait_until(lambda: is_idle(server))
-        now = tuple(map(max, resources(server), most))
-        num_alike = num_alike + 1 if now == most else 0
-        most = now
-    return most, number
-
-
 def leave(server: Server, expected: list[str], num_clients: int, at_once: int, seed: int) -> collections.Counter[str]:
     assert texts(server) == expected
-    before, first = settled(server, at_once, seed)
-    seen = visits(server.port, range(first, first + num_clients), at_once, seed)
+    visits(server.port, range(ENOUGH), 4 * at_once, seed)
+    wait_until(lambda: is_idle(server))
+    before = resources(server)
+    seen = visits(server.port, range(ENOUGH, ENOUGH + num_clients), at_once, seed)
     wait_until(lambda: is_idle(server))
     wait_until(lambda: all(now <= then for now, then in zip(resources(server), before, strict=True)))
     assert texts(server) == expected

@@ -3,8 +3,9 @@ values of right and wrong types; schemas, tools and formats.
 
     python -m tests.server.odd_bodies [--count 2000] [--seed 0] [--record] [--specdec build/default/specdec]
 
-sends so many to each API of a server of its own and prints what came back. A 500, a reply that does not come or a
-server that ends is a finding. With --record, bodies without one are added to tests/figures.jsonl, for docs/security.md.
+sends so many to each API of a server of its own and prints what came back. A 500, a reply that does not come, a server
+that ends or that takes more than 64 MiB more after the first 500 is a finding. With --record, bodies without one are
+added to tests/figures.jsonl, for docs/security.md.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 WORDS = ["", " ", "a", "def f(", "\n", "<|im_end|>", "</think>", "<tool_call>", "\u00fc\U0001f642", "\x00", "a b " * 9]
 NUMBERS: list[Any] = [0, 1, 2, 3, -1, 0.5, 1.0, 2.0, 1.5, 2**31, 2**53 + 1, 2**63, 2**64 - 1, 2**70, -(2**63), 1e300]
 NAMES = ["f", "weather", "g h", "", "\u00fc", "f" * 70]
+MOST_MIB = 64
 ROLES = ["system", "developer", "user", "assistant", "tool", "function", "robot", "", "System"]
 
 
@@ -385,9 +387,12 @@ def main() -> int:
             print(f"resident after {first}: {after_first:.0f} MiB, after {count}: {size:.0f} MiB", flush=True)
             for failure in failures[:20]:
                 print("   ", failure, flush=True)
-            code |= bool(failures) or not is_alive
-            if arguments.record and not failures and is_alive:
+            is_well = not failures and is_alive and size <= after_first + MOST_MIB
+            code |= not is_well
+            if arguments.record and is_well:
                 figures.record("bodies", inputs=count, api=path)
+                growth = int((size - after_first) * 2**20)
+                figures.record("growth", requests=count, kind=f"bodies of {path}", memory_growth=growth)
     return code
 
 
