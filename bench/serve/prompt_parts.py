@@ -13,16 +13,18 @@ import pathlib
 import statistics
 import time
 
-import specdec_native as sd
 from bench.common.options import parser_of
 from bench.common.paths import MADE
 from bench.common.texts import LIBRARY
 from bench.common.wide_models import Workshop
 
+import specdec_native as sd
+
 
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--target", type=pathlib.Path)
+    parser.add_argument("--models", type=pathlib.Path, default=MADE)
     parser.add_argument("--tokens", type=int, default=3000)
     parser.add_argument("--parts", type=int, nargs="+", default=[64, 128, 256, 512])
     parser.add_argument("--rounds", type=int, default=5)

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <map>
 #include <new>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -73,6 +75,79 @@ std::vector<std::string> without_ids(std::vector<std::string> marks) {
     if (mark.compare(0, id.size(), id) == 0) mark.erase(0, id.size());
   }
   return marks;
+}
+
+// The required parameters of each function.
+std::map<std::string, std::set<std::string>> required_parameters(const std::string& tools) {
+  std::map<std::string, std::set<std::string>> required;
+  common_json list = common_json::parse(tools);
+  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+    common_json& function = list[i]["function"];
+    std::set<std::string>& names = required[function["name"].get<std::string>()];
+    if (!function.contains("parameters") || !function["parameters"].is_object()) continue;
+    common_json& schema = function["parameters"];
+    if (!schema.contains("required") || !schema["required"].is_array()) continue;
+    for (std::size_t k = 0; k < schema["required"].size(); ++k) {
+      if (schema["required"][k].is_string()) names.insert(schema["required"][k].get<std::string>());
+    }
+  }
+  return required;
+}
+
+// The literal behind this one in a rule: a name.
+std::string literal_behind(const std::string& rule, const std::string& before) {
+  const std::size_t at = rule.find(before);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + before.size();
+  std::size_t end = begin;
+  while (end < rule.size() && rule[end] != '"') end += rule[end] == '\\' ? 2 : 1;
+  return rule.substr(begin, end - begin);
+}
+
+// The alternatives "a | b" of a rule that are in no brackets and no literal.
+std::vector<std::string> alternatives_of(const std::string& rule) {
+  std::vector<std::string> parts = {""};
+  int depth = 0;
+  for (std::size_t i = 0; i < rule.size(); ++i) {
+    const char c = rule[i];
+    if (c == '"' || c == '[') {
+      const char close = c == '"' ? '"' : ']';
+      const std::size_t begin = i;
+      for (++i; i < rule.size() && rule[i] != close; ++i) i += rule[i] == '\\' ? 1 : 0;
+      parts.back() += rule.substr(begin, i + 1 - begin);
+      continue;
+    }
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (depth == 0 && rule.compare(i, 3, " | ") == 0) {
+      parts.emplace_back();
+      i += 2;
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// llama.cpp's grammar of MiniCPM 5's calls allows arguments in any order and number. Here they come in the order of the
+// schema, and those that are required must come.
+std::string with_required_arguments(std::string grammar, const std::string& tools) {
+  const std::string begin = " space ((", end = ") space)* space \"</function>\"";
+  std::map<std::string, std::set<std::string>> required;
+  for (std::size_t close = 0; (close = grammar.find(end, close)) != std::string::npos; ++close) {
+    const std::size_t line = grammar.rfind('\n', close) + 1, open = grammar.find(begin, line);
+    if (open == std::string::npos || open > close) continue;
+    if (required.empty()) required = required_parameters(tools);
+    const std::string head = grammar.substr(line, open - line);
+    const std::set<std::string>& names = required[literal_behind(head, "\"<function name=\\\"\" \"")];
+    std::string arguments;
+    const std::size_t from = open + begin.size();
+    for (const std::string& one : alternatives_of(grammar.substr(from, close - from))) {
+      const bool must_come = names.count(literal_behind(one, "\"<param name=\\\"\" \"")) != 0;
+      arguments += must_come ? one + " space " : "(" + one + " space)? ";
+    }
+    grammar.replace(open, close + end.size() - open, " space " + arguments + "\"</function>\"");
+  }
+  return grammar;
 }
 
 std::string trimmed(std::string text) {
@@ -213,9 +288,9 @@ CallForm form_with_tools(Derivation& derivation) {
 }
 
 // Where the grammar cannot have a mark for all arguments of a function, each argument has one.
-ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::string& tools, CallShape shape,
+ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::string& tools, const CallForm& form,
                                            bool is_parallel) {
-  const MarkedPart smaller = shape == CallShape::other ? MarkedPart::each_leaf : MarkedPart::each_argument;
+  const MarkedPart smaller = form.shape == CallShape::other ? MarkedPart::each_leaf : MarkedPart::each_argument;
   for (const MarkedPart part : {MarkedPart::arguments, smaller}) {
     MarkedTools marked = with_marks(tools, part);
     const common_chat_params found = derivation.apply(marked.tools, is_parallel, true);
@@ -228,8 +303,17 @@ ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::st
     if (part == MarkedPart::arguments && missing != marked.marks.end()) continue;
     for (auto mark = missing; mark != marked.marks.end(); ++mark) marked.ignored.push_back(mark->pointer);
     marked.marks.erase(missing, marked.marks.end());
-    return {with_any_id(without_text_before_call(found.grammar)), *prefix, std::move(marked.marks),
-            std::move(marked.ignored)};
+    const std::string any_number = without_text_before_call(found.grammar);
+    const std::string grammar = with_required_arguments(any_number, tools);
+    if (form.may_lack_arguments && grammar == any_number) {
+      std::size_t tool = 0;
+      const std::map<std::string, std::set<std::string>> required = required_parameters(tools);
+      for (const std::string& name : tool_schemas(tools).names) {
+        if (!required.at(name).empty()) marked.ignored.push_back(ToolSchemas::pointer(tool) + "/required");
+        ++tool;
+      }
+    }
+    return {with_any_id(grammar), *prefix, std::move(marked.marks), std::move(marked.ignored)};
   }
   return {};
 }
@@ -316,7 +400,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     if (writes_solar_parts(template_text)) read_solar_parts(*form, parser->reasoning, parser->control_tokens);
     form->is_reasoning_open = parser->reasoning.is_open;
     if (parser->writes_calls && tool_use.is_required)
-      parser->grammar = grammar_of_calls(derivation, conversation.tools, form->calls.shape, tool_use.is_parallel);
+      parser->grammar = grammar_of_calls(derivation, conversation.tools, form->calls, tool_use.is_parallel);
     if (form->calls.shape == CallShape::other) {
       const common_chat_params found = derivation.apply(with_types_only(conversation.tools), true, false);
       common_peg_arena arena;

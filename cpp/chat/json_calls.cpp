@@ -212,8 +212,10 @@ class CallsReader {
 };
 
 // Tags around calls, and the names that a fenced block of calls may have.
-const std::vector<std::pair<std::string, std::string>> tags = {
-    {"<tools>", "</tools>"}, {"<tool_call>", "</tool_call>"}, {"<function_call>", "</function_call>"}};
+const std::vector<std::pair<std::string, std::string>> tags = {{"<tools>", "</tools>"},
+                                                               {"<tool_call>", "</tool_call>"},
+                                                               {"<function_call>", "</function_call>"},
+                                                               {"<|python_tag|>", ""}};  // Llama 3
 const std::vector<std::string> languages = {"json",      "jsonl", "tool_call", "tool_calls",
                                             "tool_code", "tools", "xml",       ""};
 

@@ -92,7 +92,8 @@ class Generator:
         holds a model or "mtp", "suffix", or both, and overrides `suffix`.
     suffix: with a draft model, also copies text that repeats earlier text, as with "suffix", when that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents); if it ends in ".ids", of token ids,
-        one document per line. Suffix decoding also copies from it. Its index is saved in FILE.index, or FOLDER/.specdec.index.
+        one document per line. Suffix decoding also copies from it. Its index is saved in FILE.index, or
+        FOLDER/.specdec.index.
     n_ctx: context size in tokens; None for the target's training context, at most 4096; 0 for as much of the training
         context as fits into memory, with a RuntimeWarning that states the size.
     draft_window: the draft model reads at most the last draft_window tokens of a text, so that a long prompt costs it

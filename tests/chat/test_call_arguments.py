@@ -112,6 +112,33 @@ def test_arguments_obey_their_schemas(ask: Callable[[Any], Any], templates: dict
     assert len(judged) > 30 and enforced > 500, (len(judged), enforced)
 
 
+def test_required_arguments_come(ask: Callable[[Any], Any], templates: dict[str, str]) -> None:
+    """A call without them is not allowed, one without others is."""
+    parameters = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "note": {"type": "string"}, "more": {"type": "boolean"}},
+        "required": ["n"],
+    }
+    tools = [{"type": "function", "function": {"name": "set_it", "description": "Sets it.", "parameters": parameters}}]
+    answers = []
+    for arguments in ({}, {"note": "x"}, {"n": 317}):
+        message = calling(0)
+        message["tool_calls"][0]["function"]["arguments"] = arguments
+        answers.append(message)
+    judged = 0
+    for name, source in templates.items():
+        reply = ask({"template": source, "tools": tools, "messages": MESSAGES, "answers": answers})
+        if "answers" not in reply or None in reply["answers"]:
+            continue
+        *wrong, right = reply["answers"]
+        if "317" not in right["text"]:
+            continue
+        judged += any(end > right["text"].rindex("317") for end in right["ends"])
+        is_ignored = "set_it: /required" in reply["ignored"]
+        assert is_ignored == any(answer["ends"] for answer in wrong), (name, wrong, reply["ignored"])
+    assert judged > 30
+
+
 def test_errors_name_the_tool_and_the_place(ask: Callable[[Any], Any], templates: dict[str, str]) -> None:
     source = templates["Qwen-Qwen3-0.6B"]
     for schema, problem in (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import time
 from typing import Any
 
@@ -114,7 +113,10 @@ def test_every_template_reads_the_call_that_it_writes(templates: dict[str, str])
                 continue
             # The call begins near where the two prompts end: one may add a block of reasoning, or share the first
             # letters of a mark.
-            ends = [len(os.path.commonprefix([texts[2], text])) for text in texts[:2]]
+            ends = [
+                sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(texts[2], text, strict=False)))
+                for text in texts[:2]
+            ]
             thoughts = ("", "</think>\n\n", "<|END_THINKING|>")  # the prompt may end inside reasoning
             written = {
                 thought + texts[2][end + shift :] for end in ends for shift in range(-24, 24) for thought in thoughts
@@ -150,6 +152,13 @@ def test_objects_as_python_writes_them(templates: dict[str, str], written: str, 
     }.items():
         [(_, _, calls)] = parse(templates[name], form.replace("{}", written), tools=tools)
         assert json.loads(calls[0][2]) == {"o": value}, name
+
+
+def test_a_mark_of_llama_before_json(templates: dict[str, str]) -> None:
+    source = templates["meta-llama-Llama-3.1-8B-Instruct"]
+    for text in ('<|python_tag|>{"name": "weather", "parameters": {"city": "Rome"}}', "<|python_tag|>print(1)"):
+        [(content, _, calls)] = parse(source, text)
+        assert (content, [call[1] for call in calls]) == (("", ["weather"]) if "weather" in text else (text, []))
 
 
 def test_solar_open(templates: dict[str, str]) -> None:

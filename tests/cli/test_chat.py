@@ -208,7 +208,17 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
     ]
     both = said('/set grammar root ::= "a"', "/set regex b+", "/set grammar")
     assert both == [line("grammar", 'root ::= "a"'), line("regex", "b+"), line("grammar", "none")]
-    result = run(specdec, "chat", *GREEDY, "-m", model, "-md", "none", "--lines", stdin="/set regex (\nhello\n/set regex 12\nhello\n")
+    result = run(
+        specdec,
+        "chat",
+        *GREEDY,
+        "-m",
+        model,
+        "-md",
+        "none",
+        "--lines",
+        stdin="/set regex (\nhello\n/set regex 12\nhello\n",
+    )
     assert result.stdout == "12\n" and "regex is not valid: " in result.stderr and "; /set changes it" in result.stderr
 
 
@@ -349,7 +359,17 @@ def test_a_file_that_is_no_conversation(
 
 def test_the_conversation_stays_in_the_cache(specdec: pathlib.Path, model: pathlib.Path) -> None:
     result = run(
-        specdec, "chat", "--lines", *GREEDY, "-n", 12, "-m", model, "-md", "none", stdin="hello\n/stats\nmore\n/stats\n/foo\n"
+        specdec,
+        "chat",
+        "--lines",
+        *GREEDY,
+        "-n",
+        12,
+        "-m",
+        model,
+        "-md",
+        "none",
+        stdin="hello\n/stats\nmore\n/stats\n/foo\n",
     )
     first, second = [line for line in result.stderr.splitlines() if line.startswith("prompt ")]
     assert "(0 of them cached)" in first
@@ -393,7 +413,19 @@ def test_a_template_that_cannot_be_used(
     rejected = run(specdec, "chat", "-m", path, "-md", "none", "-t", 1, code=1)  # before any line came
     assert rejected.stderr == f"specdec chat: {path}: the chat template: {problem}\n"
     options = [*GREEDY, "-n", 12]
-    named = run(specdec, "chat", "--lines", *options, "-m", path, "-md", "none", "--chat-template", "chatml", stdin="hello\nmore\n")
+    named = run(
+        specdec,
+        "chat",
+        "--lines",
+        *options,
+        "-m",
+        path,
+        "-md",
+        "none",
+        "--chat-template",
+        "chatml",
+        stdin="hello\nmore\n",
+    )
     own = run(specdec, "chat", "--lines", *options, "-m", model, "-md", "none", stdin="hello\nmore\n")
     assert (named.stdout, named.stderr) == (own.stdout, "")
 
@@ -447,7 +479,18 @@ def test_special_tokens_in_a_line_are_text(specdec: pathlib.Path, tmp_path: path
 
     def prompt_tokens(line: str) -> int:
         text = run(
-            specdec, "chat", "--lines", *GREEDY, "-n", 4, "-m", path, "-md", "none", *template, stdin=f"{line}\n/stats\n"
+            specdec,
+            "chat",
+            "--lines",
+            *GREEDY,
+            "-n",
+            4,
+            "-m",
+            path,
+            "-md",
+            "none",
+            *template,
+            stdin=f"{line}\n/stats\n",
         ).stderr
         return int(text.split("prompt ")[1].split()[0])
 
