@@ -5,11 +5,11 @@ from __future__ import annotations
 import pathlib
 from dataclasses import replace
 
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import Shape, deepened, make
 
 
-def model_file(path: pathlib.Path, name: str, shape: Shape, type: WeightType = WeightType.Q8_0) -> pathlib.Path:
+def model_file(path: pathlib.Path, name: str, shape: Shape, type: GgmlType = GgmlType.Q8_0) -> pathlib.Path:
     """Makes the model unless the file is there. Its layers but the first are alike."""
     if not path.exists():
         model = deepened(make(name, shape=replace(shape, layers=2)), shape.layers)

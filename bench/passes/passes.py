@@ -26,7 +26,7 @@ from bench.common import shapes
 from bench.common.options import parser_of
 from bench.common.paths import MADE, ROOT
 from bench.common.random_models import model_file
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import I_QUANTS, Shape
 
 REPEATS = 3  # passes timed in a row
@@ -127,8 +127,8 @@ def make_types(types: list[str], folder: pathlib.Path, build: pathlib.Path, is_s
     files = []
     for type in types:
         files.append(folder / f"0.35b-{type}.gguf")
-        if WeightType[type] in I_QUANTS:
-            model_file(files[-1], "llama", shape, WeightType[type])
+        if GgmlType[type] in I_QUANTS:
+            model_file(files[-1], "llama", shape, GgmlType[type])
         elif not files[-1].exists():
             source = model_file(folder / "0.35b.gguf", "llama", shape)
             command = [build / "bench" / "bench_llama_quantize", source, files[-1], type]
@@ -171,7 +171,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--shape", choices=shapes.SHAPES, default="1.1b")
     parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
-    parser.add_argument("--types", nargs="+", choices=WeightType.__members__, help="of random files instead of a shape")
+    parser.add_argument("--types", nargs="+", choices=GgmlType.__members__, help="of random files instead of a shape")
     parser.add_argument("--ik", type=pathlib.Path, nargs=2, metavar=("SOURCE", "BUILD"), help="ik_llama.cpp's folders")
     parser.add_argument("--device", help="a device to run the files on (specdec generate --list-devices)")
     parser.add_argument("--small", action="store_true", help="a small model for --types, to try the command")

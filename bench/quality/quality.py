@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from bench.common.paths import BUILD, TARGET
 from bench.common.texts import HELD_OUT, LIBRARY, held_out_files
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 
 END_OF_TEXT = "<|endoftext|>"
 F32Array = npt.NDArray[np.float32]
@@ -75,8 +75,8 @@ E2M3 = 96
 
 def teach_gguf() -> None:
     """Adds the type to the gguf package's reader."""
-    names = {member.name: member.value for member in WeightType} | {"MXFP6_E2M3": E2M3}
-    setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("WeightType", names))  # noqa: B010
+    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": E2M3}
+    setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names))  # noqa: B010
     gguf.constants.GGML_QUANT_SIZES[E2M3] = (32, 25)  # type: ignore[index]
 
 
@@ -104,7 +104,7 @@ def decoded(tensor: gguf.ReaderTensor) -> F32Array:
     type = int(tensor.tensor_type)
     if type == E2M3:
         return decode_tiles(tensor.data, int(tensor.shape[1]), int(tensor.shape[0]))
-    return gguf.quants.dequantize(tensor.data, WeightType(type)).astype(np.float32)
+    return gguf.quants.dequantize(tensor.data, GgmlType(type)).astype(np.float32)
 
 
 def decode_file(source: pathlib.Path, result: pathlib.Path) -> None:

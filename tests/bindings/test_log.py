@@ -12,7 +12,7 @@ import sys
 import threading
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import make
 
 import specdec_native as sd
@@ -62,7 +62,7 @@ def test_lines_come_while_the_models_are_loaded() -> None:
 
 
 def test_progress_of_a_load(tmp_path: pathlib.Path) -> None:
-    path = make("llama", seed=1).write(tmp_path / "tiny.gguf", WeightType.Q4_0)
+    path = make("llama", seed=1).write(tmp_path / "tiny.gguf", GgmlType.Q4_0)
     calls: list[tuple[str, float]] = []
     sd.Generator(path, "suffix", progress=lambda step, share: calls.append((step, share)))
     steps = list(dict.fromkeys(step for step, _ in calls))

@@ -15,7 +15,7 @@ import subprocess
 import time
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import make
 
 F32, Q8_0 = 0, 8
@@ -286,7 +286,7 @@ def test_table(specdec, target_path, tmp_path):
 
 
 def test_weights_that_were_quantized_before(specdec, tmp_path):
-    path = make("llama").write(tmp_path / "m.gguf", WeightType.Q4_0)
+    path = make("llama").write(tmp_path / "m.gguf", GgmlType.Q4_0)
     last = run(specdec, "--allow-requantize", path, tmp_path / "a.gguf").stdout.splitlines()[-2]
     assert re.fullmatch(
         r"note   requantized from Q4_0: costs 1\.31 times the size and the error above, on top of that of Q4_0; "

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.engine.priming import check_primed
 from tests.models.numpy_llama import block_drafts
@@ -46,7 +46,7 @@ def models(name: str) -> tuple[Model, Model]:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     target, drafter = models(request.param)
     folder = tmp_path_factory.mktemp(request.param.replace(":", "-"))
-    return target.write(folder / "target.gguf", WeightType.F16), drafter.write(folder / "drafter.gguf", WeightType.F16)
+    return target.write(folder / "target.gguf", GgmlType.F16), drafter.write(folder / "drafter.gguf", GgmlType.F16)
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | str | None, **options: int | str) -> sd.Generator:
@@ -155,8 +155,8 @@ def test_a_drafter_is_primed_over_the_whole_prompt(name: str, tmp_path: pathlib.
         for i in range(2)
         for part, factor in factors.items()
     }
-    path = target.write(tmp_path / "target.gguf", WeightType.F16)
-    check_primed(path, drafter.with_tensors(attentive).write(tmp_path / "drafter.gguf", WeightType.F16), tmp_path)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
+    check_primed(path, drafter.with_tensors(attentive).write(tmp_path / "drafter.gguf", GgmlType.F16), tmp_path)
 
 
 def test_prompts_on_disk(pair: Pair, tmp_path: pathlib.Path) -> None:
@@ -197,7 +197,7 @@ CONSTRAINTS: dict[str, sd.StreamOptions] = {
 def test_constraints(name: str, constraint: str, tmp_path: pathlib.Path) -> None:
     """With an own vocabulary the constraint may allow tokens that the drafter does not have, and those only."""
     target, drafter = models(name)
-    paths = target.write(tmp_path / "target.gguf", WeightType.F16), drafter.write(tmp_path / "drafter.gguf", WeightType.F16)
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F16), drafter.write(tmp_path / "drafter.gguf", GgmlType.F16)
     gen, alone, accepted = generator(*paths, suffix=False), plain(paths[0]), 0
     for seed, temperature in enumerate([0.0, 0.9, 0.9]):
         limits: sd.StreamOptions = {"max_tokens": 48, "temperature": temperature, "seed": seed}
@@ -219,7 +219,7 @@ def test_drafts_are_those_of_numpy(kind: str, num_drafts: int, tmp_path: pathlib
     """What is accepted of every block."""
     target, drafter = models(f"{kind}:llama")
     block = KINDS[kind]
-    paths = target.write(tmp_path / "target.gguf", WeightType.F32), drafter.write(tmp_path / "drafter.gguf", WeightType.F32)
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F32), drafter.write(tmp_path / "drafter.gguf", GgmlType.F32)
     gen = generator(*paths, num_draft_tokens=num_drafts, suffix=False, draft_weights="file")
     totals = np.zeros(2, int)
     num_places = min(num_drafts, block.num_places)
@@ -246,7 +246,7 @@ def test_confidences_are_those_of_numpy(
 ) -> None:
     """Each by the token before it, as its bias is."""
     target, drafter = models(f"{kind}:llama")
-    paths = target.write(tmp_path / "target.gguf", WeightType.F32), drafter.write(tmp_path / "drafter.gguf", WeightType.F32)
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F32), drafter.write(tmp_path / "drafter.gguf", GgmlType.F32)
     program = built("engine/test_block_confidences")
     for seed in range(3):
         tokens, expected = random_tokens(target, 5 + seed, seed), list[float]()
@@ -268,7 +268,7 @@ def test_a_drafter_without_confidences(built: Callable[[str], pathlib.Path], tmp
 
 def texts(target: Model, drafter: Model, folder: pathlib.Path, **options: float) -> list[tuple[list[int], int]]:
     """Texts of several seeds; by block verification they depend on the rows that the drafts are sampled from."""
-    paths = target.write(folder / "target.gguf", WeightType.F32), drafter.write(folder / "drafter.gguf", WeightType.F32)
+    paths = target.write(folder / "target.gguf", GgmlType.F32), drafter.write(folder / "drafter.gguf", GgmlType.F32)
     with generator(*paths, num_draft_tokens=4, suffix=False, draft_weights="file") as gen:
         limits: sd.StreamOptions = {**OPTIONS, "verification": "block", **options}  # type: ignore[typeddict-item]
         completions = [gen.generate(PROMPT, seed=seed, **limits) for seed in range(6)]
@@ -298,9 +298,9 @@ def test_capped_logits(tmp_path: pathlib.Path) -> None:
 
 
 def check_rejected(target: Model, drafter: Model, message: str, tmp_path: pathlib.Path) -> None:
-    path = target.write(tmp_path / "target.gguf", WeightType.F16)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
     with pytest.raises(sd.ModelError, match=message):
-        generator(path, drafter.write(tmp_path / "drafter.gguf", WeightType.F16))
+        generator(path, drafter.write(tmp_path / "drafter.gguf", GgmlType.F16))
     assert generator(path, None).generate(PROMPT, max_tokens=3).tokens
 
 
@@ -357,7 +357,7 @@ def test_damaged_ids(ids: list[int], tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("name", ["dflash-own:llama", "dspark:llama"])
 def test_a_tensor_that_is_missing_or_of_another_size(name: str, tmp_path: pathlib.Path) -> None:
     target, drafter = models(name)
-    path = target.write(tmp_path / "target.gguf", WeightType.F16)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
     optional = ("token_embd.weight", "d2t", "markov_w1.weight", "conf_proj.weight", "conf_proj.bias")
     optional += ("blk.0.attn_v.weight", "blk.1.attn_v.weight")
     for name, tensor in drafter.tensors.items():

@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.models.tiny_models import make
 
@@ -106,8 +106,8 @@ def test_stops_and_cancellations(prompts: list[list[int]]) -> None:
 def test_kinds_of_drafts(name: str, window: int, tmp_path: pathlib.Path) -> None:
     """With recurrent layers alone, with both kinds, with sliding windows of their own, with attention."""
     model = make(name)
-    target = model.write(tmp_path / "target.gguf", WeightType.F16)
-    draft = model.near(0.1).write(tmp_path / "draft.gguf", WeightType.F16)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
+    draft = model.near(0.1).write(tmp_path / "draft.gguf", GgmlType.F16)
     prompt = [1 + 7 * i % 90 for i in range(150)]
     plain = sd.Generator(target, num_draft_tokens=0, n_threads=1, n_ctx=256)
     expected = plain.generate(prompt, temperature=0, max_tokens=60).tokens

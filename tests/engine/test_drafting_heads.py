@@ -7,7 +7,7 @@ import pathlib
 from dataclasses import replace
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.engine.priming import check_primed
 from tests.models.tiny_models import WITH_HEADS, Model, Shape, make, random_tokens, with_head
@@ -28,12 +28,12 @@ def model_of(name: str) -> Model:
 
 @pytest.fixture(scope="module", params=[*WITH_HEADS, *SEVERAL_LAYERS])
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return model_of(request.param).write(tmp_path_factory.mktemp(request.param) / "target.gguf", WeightType.F16)
+    return model_of(request.param).write(tmp_path_factory.mktemp(request.param) / "target.gguf", GgmlType.F16)
 
 
 @pytest.fixture(scope="module")
 def qwen35(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return with_head("qwen35").write(tmp_path_factory.mktemp("one") / "target.gguf", WeightType.F16)
+    return with_head("qwen35").write(tmp_path_factory.mktemp("one") / "target.gguf", GgmlType.F16)
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | str | None = "mtp", **options: int) -> sd.Generator:

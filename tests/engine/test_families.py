@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf.quants import dequantize, quantize
 from tests.models.tiny_models import (
     ENCODERS,
@@ -121,14 +121,14 @@ def check_drafts(target: pathlib.Path, draft: pathlib.Path | str, expected: list
 @of_every_family
 def test_drafts_and_own_heads(row: Row, name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = with_head(name) if row.own_head == "yes" else make(name)
-    target = model.write(tmp_path / "target.gguf", WeightType.F16)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
     known = facts(specdec, target)
     assert known["rollback"] == ROLLBACKS[row.drafts] and known["same_bits"] is True
     assert known["own_head"] == ({"layers": 1, "problem": None} if row.own_head == "yes" else None)
     plain = generator(target, None, num_draft_tokens=0)
     expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
     assert all(len(tokens) == 40 for tokens in expected) and len(set(expected[0])) > 4
-    check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", WeightType.F16), expected)
+    check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", GgmlType.F16), expected)
     if row.own_head == "yes":
         assert name in WITH_HEADS
         check_drafts(target, "mtp", expected)
@@ -145,7 +145,7 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
     """Each layer drafts its own place, the last one also those behind it. A layer that drafts the least likely token
     ends what is accepted at its place."""
     model = with_head(name, layers=3)
-    target = model.write(tmp_path / "target.gguf", WeightType.F16)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
     assert facts(specdec, target)["own_head"] == {"layers": 3, "problem": None}
     plain = generator(target, None, num_draft_tokens=0)
     expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
@@ -164,7 +164,7 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
     most = []
     for bad in range(3):
         norm = f"blk.{model.shape.layers + bad}.nextn.shared_head_norm.weight"
-        path = model.with_tensors({norm: -model.tensors[norm]}).write(tmp_path / "bad.gguf", WeightType.F16)
+        path = model.with_tensors({norm: -model.tensors[norm]}).write(tmp_path / "bad.gguf", GgmlType.F16)
         if bad > 0:
             assert accepted(path, bad) == accepted(target, bad)  # its place is behind these
         drafts, cycles = accepted(path, 5)
@@ -177,7 +177,7 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
 def test_the_same_bits_in_any_pass(row: Row, name: str, tmp_path: pathlib.Path) -> None:
     """Other types of weights: tests/graph/test_batch_invariance_architectures.py."""
     model = make(name)
-    path = str(model.write(tmp_path / "m.gguf", WeightType.F16))
+    path = str(model.write(tmp_path / "m.gguf", GgmlType.F16))
     tokens = random_tokens(model, 300)
     expected = _core.evaluate(path, tokens, [1], 1)
     for sizes in ([2], [3, 7, 5], [9], [33], [65], [300]):
@@ -188,9 +188,9 @@ def test_gpt_oss_with_experts_in_mxfp4(tmp_path: pathlib.Path) -> None:
     """As it is published: the experts in MXFP4, the rest in 16 bits."""
     model = make("gpt-oss")
     kept = [name for name in model.tensors if "exps" not in name]
-    target = model.write(tmp_path / "target.gguf", WeightType.MXFP4, kept)
+    target = model.write(tmp_path / "target.gguf", GgmlType.MXFP4, kept)
     experts = {name: tensor for name, tensor in model.tensors.items() if name.endswith("exps.weight")}
-    rounded = {name: dequantize(quantize(tensor, WeightType.MXFP4), WeightType.MXFP4) for name, tensor in experts.items()}
+    rounded = {name: dequantize(quantize(tensor, GgmlType.MXFP4), GgmlType.MXFP4) for name, tensor in experts.items()}
     assert len(rounded) == 6
     same = replace(model, tensors={**model.tensors, **rounded}).write(tmp_path / "same.gguf")
     tokens = random_tokens(model, 100)
@@ -202,7 +202,7 @@ def test_gpt_oss_with_experts_in_mxfp4(tmp_path: pathlib.Path) -> None:
         assert (_core.evaluate(str(target), tokens, sizes, 1) == rows).all(), sizes
     plain = generator(target, None, num_draft_tokens=0)
     texts = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
-    check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", WeightType.MXFP4, kept), texts)
+    check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", GgmlType.MXFP4, kept), texts)
 
 
 OF_256_COLUMNS = ["Q4_K", "Q6_K", "TQ1_0", "TQ2_0", *(type.name for type in I_QUANTS)]
@@ -213,7 +213,7 @@ def test_weights_of_every_type(type: str, specdec: pathlib.Path, tmp_path: pathl
     model = make("mixtral", shape=Shape(width=256, ffn=256, head=64))
     check_weights(
         model,
-        {name: WeightType[type] for name in model.tensors if is_weight(name, model.tensors[name])},
+        {name: GgmlType[type] for name in model.tensors if is_weight(name, model.tensors[name])},
         specdec,
         tmp_path,
     )
@@ -225,11 +225,11 @@ def test_files_of_many_types_with_an_importance_matrix(specdec: pathlib.Path, tm
     model = make("mixtral", shape=Shape(width=256, ffn=256, head=64))
     kinds = ["Q6_K", "IQ3_XXS", "F16", "IQ2_S", "Q4_K", "MXFP4", "TQ2_0", "BF16", "IQ1_M", "Q8_0", "IQ4_XS"]
     names = [name for name, tensor in model.tensors.items() if is_weight(name, tensor)]
-    types = {name: WeightType[kinds[i % len(kinds)]] for i, name in enumerate(names)}
+    types = {name: GgmlType[kinds[i % len(kinds)]] for i, name in enumerate(names)}
     check_weights(replace(model, keys={**model.keys, **keys}), types, specdec, tmp_path)
 
 
-def check_weights(model: Model, types: Mapping[str, WeightType], specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def check_weights(model: Model, types: Mapping[str, GgmlType], specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Products, of experts too, are those of the decoded weights; the same bits in any pass, repacked and mapped."""
     target = model.write(tmp_path / "target.gguf", types)
     decoded = {
@@ -247,7 +247,7 @@ def check_weights(model: Model, types: Mapping[str, WeightType], specdec: pathli
     known = json.loads(result.stdout)
     kernels = {tensor["name"]: tensor["kernel"] for tensor in known["tensors"]}
     for name, type in types.items():
-        family = "floats" if type in (WeightType.F16, WeightType.BF16) else "blocks"
+        family = "floats" if type in (GgmlType.F16, GgmlType.BF16) else "blocks"
         looked_up = name == "token_embd.weight"
         assert kernels[name] == (None if looked_up else known["kernels"][family]), name
     assert kernels["blk.0.attn_norm.weight"] is None and kernels["blk.0.ffn_gate_inp.weight"] is not None

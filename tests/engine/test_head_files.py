@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.engine.priming import check_primed
 from tests.models.numpy_llama import eagle3_drafts, gemma4_assistant_drafts
@@ -75,7 +75,7 @@ PAIRS += ["assistant:gemma4", "mtp-of-2:step35"]
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
     target, head = pair_of(request.param)
     folder = tmp_path_factory.mktemp(request.param.replace(":", "-"))
-    return target.write(folder / "target.gguf", WeightType.F16), head.write(folder / "head.gguf", WeightType.F16)
+    return target.write(folder / "target.gguf", GgmlType.F16), head.write(folder / "head.gguf", GgmlType.F16)
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | str | None, **options: int) -> sd.Generator:
@@ -161,7 +161,7 @@ Drafts = Callable[[Model, Model, list[int], int, list[int]], list[int]]
 def check_against_numpy(target: Model, head: Model, drafts_of: Drafts, tmp_path: pathlib.Path) -> None:
     """What is accepted of every chain of drafts."""
     num_drafts = 3
-    paths = target.write(tmp_path / "target.gguf", WeightType.F32), head.write(tmp_path / "head.gguf", WeightType.F32)
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F32), head.write(tmp_path / "head.gguf", GgmlType.F32)
     gen = sd.Generator(*paths, n_threads=1, n_ctx=512, num_draft_tokens=num_drafts, suffix=False, draft_weights="file")
     totals = np.zeros(2, int)
     for seed in range(20):
@@ -198,7 +198,7 @@ def test_a_gemma4_assistant_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> No
 def test_an_assistant_attends_to_copied_cells(tmp_path: pathlib.Path) -> None:
     """llama.cpp copies them ahead of the target's next pass, which may be too late."""
     target, head = attentive_assistant()
-    paths = target.write(tmp_path / "target.gguf", WeightType.F16), head.write(tmp_path / "head.gguf", WeightType.F16)
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F16), head.write(tmp_path / "head.gguf", GgmlType.F16)
     prompt = " ".join(["def the self return x the the return self def def x return the"] * 4)
     alone = generator(*paths, suffix=False, num_draft_tokens=3).generate(prompt, temperature=0, **OPTIONS)
     together = generator(*paths, suffix=False, num_draft_tokens=3, max_sequences=3)
@@ -251,8 +251,8 @@ def test_long_prompts_and_full_contexts(pair: tuple[pathlib.Path, pathlib.Path])
 @pytest.mark.parametrize("name", ["eagle3:llama", "mtp-of-2:step35"])
 def test_a_head_is_primed_over_the_whole_prompt(name: str, tmp_path: pathlib.Path) -> None:
     target, head = pair_of(name)
-    path = target.write(tmp_path / "target.gguf", WeightType.F16)
-    check_primed(path, head.write(tmp_path / "head.gguf", WeightType.F16), tmp_path)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
+    check_primed(path, head.write(tmp_path / "head.gguf", GgmlType.F16), tmp_path)
 
 
 def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:
@@ -281,7 +281,7 @@ def without_digits(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Pa
     head = eagle3_head(target, own_parts=True, tokens=len(ids))
     head = head.with_tensors({"d2t": ids.astype(np.int64), "output.weight": target.tensors["output.weight"][ids]})
     folder = tmp_path_factory.mktemp("short")
-    return target.write(folder / "target.gguf", WeightType.F16), head.write(folder / "head.gguf", WeightType.F16)
+    return target.write(folder / "target.gguf", GgmlType.F16), head.write(folder / "head.gguf", GgmlType.F16)
 
 
 CONSTRAINTS: dict[str, sd.StreamOptions] = {
@@ -334,9 +334,9 @@ def test_a_constraint_that_allows_none_of_the_heads_tokens(without_digits: tuple
 
 
 def check_rejected(target: Model, head: Model, message: str, tmp_path: pathlib.Path) -> None:
-    path = target.write(tmp_path / "target.gguf", WeightType.F16)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
     with pytest.raises(sd.ModelError, match=message):
-        generator(path, head.write(tmp_path / "head.gguf", WeightType.F16))
+        generator(path, head.write(tmp_path / "head.gguf", GgmlType.F16))
     assert generator(path, None).generate(PROMPT, max_tokens=3).tokens
 
 
@@ -385,7 +385,7 @@ def test_damaged_ids_of_the_heads_tokens(ids: list[int], tmp_path: pathlib.Path)
 @pytest.mark.parametrize("name", ["eagle3:llama", "eagle3-own:llama", "assistant:gemma4"])
 def test_a_tensor_that_is_missing_or_of_another_size(name: str, tmp_path: pathlib.Path) -> None:
     target, head = pair_of(name)
-    path = target.write(tmp_path / "target.gguf", WeightType.F16)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
     for name, tensor in head.tensors.items():
         rest = {other: t for other, t in head.tensors.items() if other != name}
         smaller = {**rest, name: tensor[..., : tensor.shape[-1] // 2]}

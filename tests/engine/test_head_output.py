@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.tiny_models import (
     Block,
@@ -56,10 +56,10 @@ Pair = tuple[pathlib.Path, pathlib.Path | str]
 
 def write(kind: str, size: int, type: str, folder: pathlib.Path, specdec: pathlib.Path) -> Pair:
     target, head = model_and_head(kind, size)
-    path = target.write(folder / "target.gguf", WeightType.F16 if type == "mxfp6" else WeightType[type])
+    path = target.write(folder / "target.gguf", GgmlType.F16 if type == "mxfp6" else GgmlType[type])
     if type == "mxfp6":
         path = quantize(specdec, path)
-    return path, "mtp" if head is None else head.write(folder / "head.gguf", WeightType.F16)
+    return path, "mtp" if head is None else head.write(folder / "head.gguf", GgmlType.F16)
 
 
 @pytest.fixture(

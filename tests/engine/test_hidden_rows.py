@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.numpy_llama import exact, layer_inputs
 from tests.models.numpy_llama import logits as numpy_logits
 from tests.models.tiny_models import Model, damped, eagle3_head, make, random_tokens
@@ -29,7 +29,7 @@ def generator(path: pathlib.Path, **options: int) -> sd.Generator:
 def test_rows_and_log_probabilities_are_those_of_numpy(tmp_path: pathlib.Path) -> None:
     model = deep("llama")
     tokens = random_tokens(model, 700)  # two passes
-    with generator(model.write(tmp_path / "m.gguf", WeightType.F32)) as gen:
+    with generator(model.write(tmp_path / "m.gguf", GgmlType.F32)) as gen:
         assert gen.num_layers == 4 and gen.head_layers == (2, 2, 3)
         found = gen.hidden_rows(tokens, layers=[0, 3, 1], top_logprobs=5)
     inputs = layer_inputs(model, tokens, exact)
@@ -68,7 +68,7 @@ def test_heads_of_targets_whose_rows_are_watched(architecture: str, tmp_path: pa
     target = damped(deep(architecture))
     head = eagle3_head(target)
     head = replace(head, keys={**head.keys, "target_layers": [1, 2, 3]})
-    paths = target.write(tmp_path / "t.gguf", WeightType.F16), head.write(tmp_path / "h.gguf", WeightType.F16)
+    paths = target.write(tmp_path / "t.gguf", GgmlType.F16), head.write(tmp_path / "h.gguf", GgmlType.F16)
     prompts = ["def the", "self return x", "def", "the the the self", "x " * 40]
     options: sd.StreamOptions = {"max_tokens": 40, "temperature": 0, "logit_bias": {1: -float("inf")}}
     with generator(paths[0]) as gen:

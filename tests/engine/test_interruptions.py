@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.test_head_files import PAIRS, pair_of
 from tests.models.tiny_models import RECURRENT, WITH_HEADS, WITH_LONG_HEADS, make, with_head
 
@@ -32,17 +32,17 @@ def check(program: pathlib.Path, target: pathlib.Path, draft: pathlib.Path | str
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_models(name: str, program: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = make(name)
-    draft = model.near(0.1).write(tmp_path / "draft.gguf", WeightType.F16)
-    check(program, model.write(tmp_path / "target.gguf", WeightType.F16), draft)
+    draft = model.near(0.1).write(tmp_path / "draft.gguf", GgmlType.F16)
+    check(program, model.write(tmp_path / "target.gguf", GgmlType.F16), draft)
 
 
 @pytest.mark.parametrize("name", WITH_HEADS)
 def test_own_heads(name: str, program: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = with_head(name, layers=2 if name in WITH_LONG_HEADS else 1)
-    check(program, model.write(tmp_path / "target.gguf", WeightType.F16), "mtp")
+    check(program, model.write(tmp_path / "target.gguf", GgmlType.F16), "mtp")
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_heads_in_files(name: str, program: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    target, head = (model.write(tmp_path / f"{i}.gguf", WeightType.F16) for i, model in enumerate(pair_of(name)))
+    target, head = (model.write(tmp_path / f"{i}.gguf", GgmlType.F16) for i, model in enumerate(pair_of(name)))
     check(program, target, head)

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.test_head_files import pair_of
 from tests.models.tiny_models import make, with_head
 
@@ -37,11 +37,11 @@ def test_less_and_less_memory(name: str, program: pathlib.Path, tmp_path: pathli
         model, draft = with_head("qwen35"), "mtp"
     elif name == "eagle3:llama":
         model, head = pair_of(name)
-        head.write(tmp_path / "draft.gguf", WeightType.F16)
+        head.write(tmp_path / "draft.gguf", GgmlType.F16)
     else:
         model = make(name)
-        model.near(0.1).write(tmp_path / "draft.gguf", WeightType.F16)
-    target = model.write(tmp_path / "target.gguf", WeightType.F16)
+        model.near(0.1).write(tmp_path / "draft.gguf", GgmlType.F16)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
     plain = sd.Generator(target, None, n_threads=1, n_ctx=256, num_draft_tokens=0)
     expected = " ".join(map(str, plain.generate([0, 40, 50, 60, 70], max_tokens=40, temperature=0).tokens)) + " "
     notes, errors = [], []

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests import threads
 from tests.models.mxfp6_files import quantize
 from tests.models.tiny_models import TRANSFORMERS, Shape, make, random_tokens
@@ -129,8 +129,8 @@ def test_more_drafts_than_a_pass_has_room_for(mxfp6_target: pathlib.Path, draft_
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_architectures(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    f16 = make(name).write(tmp_path / "m.gguf", WeightType.F16)
-    draft = make(name, seed=1).write(tmp_path / "d.gguf", WeightType.F16)
+    f16 = make(name).write(tmp_path / "m.gguf", GgmlType.F16)
+    draft = make(name, seed=1).write(tmp_path / "d.gguf", GgmlType.F16)
     for target in (f16, quantize(specdec, f16)):
         options: sd.StreamOptions = {"temperature": 0.8, "num_draft_tokens": 3, "logit_bias": {1: -math.inf}}
         prompts = ["def the", "self return x", "def", "the the the self"]
@@ -155,7 +155,7 @@ def test_k_quants_neither_know_the_cache_nor_the_company(type: str, tmp_path: pa
     """llama.cpp would compute long passes by another algorithm: of prompts, and of scoring many texts."""
     shape = dataclasses.replace(Shape(), width=256, ffn=256, head=64)
     model = make("llama", shape=shape)
-    target = model.write(tmp_path / "m.gguf", WeightType[type])
+    target = model.write(tmp_path / "m.gguf", GgmlType[type])
     whole = random_tokens(model, 500)
     options: sd.StreamOptions = {
         "temperature": 1.0,

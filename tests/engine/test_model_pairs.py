@@ -9,7 +9,7 @@ import struct
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.numpy_llama import F64Array
 from tests.models.tiny_models import TRANSFORMERS, Vocabulary, make, random_tokens
@@ -35,11 +35,11 @@ def greedy(gen: sd.Generator, prompt: str | list[int] = PROMPT, max_tokens: int 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_greedy_text_does_not_depend_on_the_draft(name: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
-    target = model.write(tmp_path / "target.gguf", WeightType.F16)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
     expected = greedy(generator(target)).tokens
     assert len(expected) == 64 and len(set(expected)) > 4
-    other = make(name, seed=1).write(tmp_path / "other.gguf", WeightType.F16)
-    agreeing = model.near(0.15).write(tmp_path / "near.gguf", WeightType.F16)
+    other = make(name, seed=1).write(tmp_path / "other.gguf", GgmlType.F16)
+    agreeing = model.near(0.15).write(tmp_path / "near.gguf", GgmlType.F16)
     accepted = []
     for draft in (other, agreeing):
         for num_draft_tokens in (1, 5):
@@ -52,7 +52,7 @@ def test_greedy_text_does_not_depend_on_the_draft(name: str, tmp_path: pathlib.P
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_model_accepts_all_of_its_own_drafts(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """All, because its logits have the same bits one by one and in a pass of 6."""
-    f16 = make(name).write(tmp_path / "m.gguf", WeightType.F16)
+    f16 = make(name).write(tmp_path / "m.gguf", GgmlType.F16)
     for path in (f16, quantize(specdec, f16)):
         gen = generator(path, path, num_draft_tokens=5, suffix=False)
         expected = greedy(generator(path)).tokens
@@ -64,7 +64,7 @@ def test_a_model_accepts_all_of_its_own_drafts(name: str, specdec: pathlib.Path,
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_mxfp6_targets(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    f16 = make(name).write(tmp_path / "m.gguf", WeightType.F16)
+    f16 = make(name).write(tmp_path / "m.gguf", GgmlType.F16)
     target = quantize(specdec, f16)
     expected = greedy(generator(target)).tokens
     drafts = [f16, quantize(specdec, f16, "--scale", "ocp", name="ocp")]

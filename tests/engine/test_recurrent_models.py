@@ -6,7 +6,7 @@ import math
 import pathlib
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.models.tiny_models import RECURRENT, make, random_tokens
 
@@ -20,7 +20,7 @@ OPTIONS: sd.StreamOptions = {"max_tokens": 48, "logit_bias": {1: -math.inf}}  # 
 @pytest.fixture(scope="module", params=RECURRENT)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
     model, folder = make(request.param), tmp_path_factory.mktemp(request.param)
-    return model.write(folder / "target.gguf", WeightType.F16), model.near(0.1).write(folder / "draft.gguf", WeightType.F16)
+    return model.write(folder / "target.gguf", GgmlType.F16), model.near(0.1).write(folder / "draft.gguf", GgmlType.F16)
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | str | None = None, **options: int) -> sd.Generator:

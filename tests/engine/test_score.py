@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import numpy.typing as npt
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.numpy_llama import exact
 from tests.models.numpy_llama import logits as numpy_logits
 from tests.models.tiny_models import make, random_tokens
@@ -29,7 +29,7 @@ def log_softmax(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
 def test_scores_are_those_of_a_forward_pass_in_numpy(tmp_path: pathlib.Path) -> None:
     model = make("llama")
     path = tmp_path / "llama.gguf"
-    model.write(path, WeightType.F32)
+    model.write(path, GgmlType.F32)
     tokens = random_tokens(model, 100)
     rows = log_softmax(numpy_logits(model, tokens, exact))
     with sd.Generator(path, n_threads=2) as gen:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import SHAPES, Shape, make
 
 import specdec_native as sd
@@ -105,7 +105,7 @@ class Runs:
 def write_model(path: pathlib.Path, seed: int = 0) -> pathlib.Path:
     shape = dataclasses.replace(SHAPES.get("llama", Shape()), width=256, ffn=256, head=64)
     model = make("llama", shape=shape)
-    return (model.near(0.5 * seed) if seed else model).write(path, WeightType.Q4_K)
+    return (model.near(0.5 * seed) if seed else model).write(path, GgmlType.Q4_K)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_later_run_maps_them(runs: Runs, model: pathlib.Path, expected: list[A
 def test_the_file_of_the_model_is_hardly_read(runs: Runs, tmp_path: pathlib.Path) -> None:
     """Memory at its highest: once the tiles, not these and the file that they were made of."""
     shape = dataclasses.replace(Shape(), width=256, ffn=192 * 256, head=64)
-    model = make("llama", shape=shape).write(tmp_path / "large.gguf", WeightType.Q4_K)
+    model = make("llama", shape=shape).write(tmp_path / "large.gguf", GgmlType.Q4_K)
 
     script = f"""if True:
         import specdec_native as sd

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.numpy_llama import exact
 from tests.models.numpy_llama import logits as numpy_logits
 from tests.models.tiny_models import make, random_tokens
@@ -21,7 +21,7 @@ PROMPT = "def bfs(graph, start):\n"
 def test_they_are_those_of_a_forward_pass_in_numpy(tmp_path: pathlib.Path) -> None:
     model = make("llama")
     path = tmp_path / "llama.gguf"
-    model.write(path, WeightType.F32)
+    model.write(path, GgmlType.F32)
     prompt = random_tokens(model, 20)
     with sd.Generator(path, n_threads=1) as gen:
         completion = gen.generate(prompt, max_tokens=40, seed=2, temperature=1.5, top_k=3, top_logprobs=20)

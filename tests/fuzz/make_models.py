@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import gguf
 import numpy as np
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf import TokenType
 from tests.models.tiny_models import RECIPES, SHAPES, Shape, Vocabulary, make
 
@@ -78,7 +78,7 @@ def main(folder: pathlib.Path) -> None:
         make(name, shape=replace(small(name), width=256, head=128, ffn=256)).write(folder / f"wide-{name}.gguf")
     for name in BYTES:
         make("llama", shape=small("llama"), vocabulary=vocabulary(name)).write(folder / f"vocabulary-{name}.gguf")
-    for weights in (WeightType.Q8_0, WeightType.Q4_0):
+    for weights in (GgmlType.Q8_0, GgmlType.Q4_0):
         make("llama", shape=small("llama")).write(folder / f"weights-{weights.name}.gguf", weights)
     (folder / "keys.txt").write_text("\n".join(known_keys()) + "\n", encoding="utf-8")
 

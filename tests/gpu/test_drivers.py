@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.gpu.layers import layer_environment
-from tests.models.tiny_models import RECIPES, WeightType, Shape, make, random_tokens
+from tests.models.tiny_models import RECIPES, GgmlType, Shape, make, random_tokens
 
 # argv: folder for records, a file with models, each [name, path, tokens, exact]
 PROCESS = """
@@ -125,10 +125,10 @@ def tiny_models(folder: pathlib.Path, types: list[str]) -> Iterator[tuple[str, p
     """By name, with a text that ends with 8 tokens that the passes are over."""
     for name in RECIPES:
         model = make(name, seed=1)
-        yield name, model.write(folder / f"{name}.gguf", WeightType["Q8_0"]), random_tokens(model, 48)
+        yield name, model.write(folder / f"{name}.gguf", GgmlType["Q8_0"]), random_tokens(model, 48)
     for weights in types:
         model = make("llama", seed=1, shape=Shape(width=256, ffn=256, heads=4, head=64))
-        yield weights, model.write(folder / f"{weights}.gguf", WeightType[weights]), random_tokens(model, 48)
+        yield weights, model.write(folder / f"{weights}.gguf", GgmlType[weights]), random_tokens(model, 48)
     for kv_heads in (1, 2, 8):  # attention over many cells, which it divides
         model = make("llama", seed=1, shape=Shape(heads=8, kv_heads=kv_heads, head=64, layers=1, context=4096))
         yield f"{kv_heads} heads", model.write(folder / f"{kv_heads}.gguf"), random_tokens(model, 2100)

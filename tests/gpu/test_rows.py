@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 from tests.gpu.listed import listed_devices
-from tests.models.tiny_models import F32Array, WeightType, Shape, make, random_tokens
+from tests.models.tiny_models import F32Array, GgmlType, Shape, make, random_tokens
 
 from specdec_native import _core
 
@@ -54,7 +54,7 @@ def test_types_without_padding(weights: str, device: str, specdec: pathlib.Path,
     if "llvmpipe" in listed and weights not in ("Q8_0", "Q4_K"):
         pytest.skip(f"Mesa's software device takes up to three minutes to compile the kernels for {weights}")
     model = make("llama", seed=1, shape=Shape(width=256, ffn=256, heads=4, head=64))
-    path = model.write(tmp_path / "tiny.gguf", WeightType[weights])
+    path = model.write(tmp_path / "tiny.gguf", GgmlType[weights])
     tokens = random_tokens(model, 40)
     expected = rows(path, tokens, [8], device)
     assert np.isfinite(expected).all()

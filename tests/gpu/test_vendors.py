@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.gpu.layers import layer_environment
 from tests.gpu.listed import listed_devices
-from tests.models.tiny_models import F32Array, WeightType, Shape, make, random_tokens
+from tests.models.tiny_models import F32Array, GgmlType, Shape, make, random_tokens
 
 # argv: model, device, tokens, file for [cuts][tokens][vocabulary]
 PROCESS = """
@@ -34,7 +34,7 @@ def test_rows_as_for_a_vendor(
     if "llvmpipe" not in listed_devices(specdec)[1]:
         pytest.skip("only a software device can pose as any other")
     model = make("deepseek2", seed=1, shape=Shape(width=256, ffn=256, heads=4, head=64))
-    path = model.write(tmp_path / "tiny.gguf", WeightType["Q8_0"])
+    path = model.write(tmp_path / "tiny.gguf", GgmlType["Q8_0"])
     posing = {**layer_environment(built("gpu/posing_vulkan.so"), tmp_path), "POSE_VENDOR": hex(INTEL)}
 
     def rows(environment: dict[str, str]) -> F32Array:

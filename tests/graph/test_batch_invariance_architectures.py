@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import RECIPES, RECURRENT, SHAPES, Shape, make, random_tokens
 
 from specdec_native import _core
@@ -31,7 +31,7 @@ def check_invariant(
 @pytest.mark.parametrize("name", RECIPES)
 def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
-    path = model.write(tmp_path / "m.gguf", WeightType[type])
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
     check_invariant(
         path, random_tokens(model, LENGTH), [([2], 1), ([3, 7, 5], 1), ([4, 6, 1], 1), ([8], 1), (THREADED, 2)]
     )
@@ -41,7 +41,7 @@ def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "deepseek2", *RECURRENT])
 def test_passes_of_a_prompt(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
-    path = model.write(tmp_path / "m.gguf", WeightType[type])
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
     check_invariant(path, random_tokens(model, LENGTH), [([9], 1), ([33], 1), ([64], 1), ([65], 1), ([LENGTH], 2)])
 
 
@@ -49,7 +49,7 @@ def test_passes_of_a_prompt(name: str, type: str, tmp_path: pathlib.Path) -> Non
 def test_passes_of_a_prompt_with_a_quantized_cache(type: str, tmp_path: pathlib.Path) -> None:
     """Heads of 64: llama.cpp rotates them before it rounds them, by one of two algorithms."""
     model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=256, head=64))
-    path = model.write(tmp_path / "m.gguf", WeightType[type])
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
     passes = [([8], 1), ([9], 1), ([64], 1), ([65], 1), ([128], 2), ([65, 3, 1], 2)]
     check_invariant(path, random_tokens(model, LENGTH), passes, "q8_0")
 
@@ -60,7 +60,7 @@ def test_passes_of_a_prompt_with_a_quantized_cache(type: str, tmp_path: pathlib.
 @pytest.mark.parametrize("name", ["llama", "mixtral"])
 def test_stock_types_in_passes_of_any_length(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name, shape=dataclasses.replace(SHAPES.get(name, Shape()), width=256, ffn=256, head=64))
-    path = model.write(tmp_path / "m.gguf", WeightType[type])
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
     passes = [([2, 5, 3], 1), ([8], 1), ([9], 1), ([65], 1), ([LENGTH], 2), ([130, 64, 1, 2, 8], 2)]
     check_invariant(path, random_tokens(model, LENGTH), passes)
 
@@ -70,7 +70,7 @@ def test_stock_types_in_passes_of_any_length(name: str, type: str, tmp_path: pat
 def test_k_quants(name: str, type: str, tmp_path: pathlib.Path) -> None:
     shape = dataclasses.replace(SHAPES.get(name, Shape()), width=256, ffn=256, head=64)
     model = make(name, shape=shape)
-    path = model.write(tmp_path / "m.gguf", WeightType[type])
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
     check_invariant(
         path,
         random_tokens(model, LENGTH),

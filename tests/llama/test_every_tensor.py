@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf_bytes import ARRAY, BOOL, F32, I32, STRING, U32, U64, array, string, u32, u64
 from parsed_gguf import SIZES, Parsed
 from tests.models.tiny_models import (
@@ -46,7 +46,7 @@ import specdec_native as sd
 ROOT = pathlib.Path(__file__).parents[2]
 EVERY = bool(os.environ.get("SPECDEC_EVERY_TENSOR"))
 SAMPLE = 1500  # besides each missing tensor
-TYPES = sorted({*map(int, WeightType), *SIZES, 4, 31, 1000})
+TYPES = sorted({*map(int, GgmlType), *SIZES, 4, 31, 1000})
 MXFP6 = (96, 97)
 NOT_NUMBERS = re.compile(  # sound, but its weights are not
     r"the (target|draft) model failed: logits contain NaN \(first at id \d+\)"

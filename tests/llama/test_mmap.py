@@ -7,7 +7,7 @@ import pathlib
 import re
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf_bytes import Gguf, tensor
 from tests.models.mxfp6_files import quantize
 from tests.models.tiny_models import make, random_tokens
@@ -23,7 +23,7 @@ HUGE_PAGES = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 @pytest.mark.parametrize("type", ["F16", "Q8_0", "MXFP6"])
 def test_logits_are_the_same_bits(name: str, type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = make(name)
-    path = model.write(tmp_path / "m.gguf", WeightType.F16 if type == "MXFP6" else WeightType[type])
+    path = model.write(tmp_path / "m.gguf", GgmlType.F16 if type == "MXFP6" else GgmlType[type])
     if type == "MXFP6":
         path = quantize(specdec, path)
     tokens = random_tokens(model, 40)

@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf.quants import dequantize
 from tests.models.mxfp6_files import decoded_tensors, quantize
 from tests.models.tiny_models import SHAPES, Model, Shape, Vocabulary, encoded, is_weight, make, random_tokens
@@ -25,7 +25,7 @@ def tiny(name: str) -> Model:
 @pytest.mark.parametrize("type", ["Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
 def test_logits_are_the_same_bits(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = tiny(name)
-    path = str(model.write(tmp_path / "m.gguf", WeightType[type]))
+    path = str(model.write(tmp_path / "m.gguf", GgmlType[type]))
     tokens = random_tokens(model, 90)
     for passes in [[8, 1, 3], [90]]:
         as_in_file, repacked = (_core.evaluate(path, tokens, passes, 2, repack=repack) for repack in ("", "file"))
@@ -36,13 +36,13 @@ def test_logits_are_the_same_bits(name: str, type: str, tmp_path: pathlib.Path) 
 def test_four_bits_are_q4_0(name: str, tmp_path: pathlib.Path) -> None:
     """Products are those of the file's weights rounded to Q4_0; embeddings are looked up in the file."""
     model = tiny(name)
-    path = str(model.write(tmp_path / "8.gguf", WeightType.Q8_0))
+    path = str(model.write(tmp_path / "8.gguf", GgmlType.Q8_0))
     values = {
-        name: dequantize(encoded(tensor, WeightType.Q8_0), WeightType.Q8_0) if is_weight(name, tensor) else tensor
+        name: dequantize(encoded(tensor, GgmlType.Q8_0), GgmlType.Q8_0) if is_weight(name, tensor) else tensor
         for name, tensor in model.tensors.items()
     }
     rounded = dataclasses.replace(model, tensors=values).write(
-        tmp_path / "4.gguf", WeightType.Q4_0, kept={"token_embd.weight"}
+        tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"}
     )
     tokens = random_tokens(model, 90)
     expected = _core.evaluate(str(rounded), tokens, [90])
@@ -57,16 +57,16 @@ def test_four_bits_of_floats_and_mxfp6(type: str, specdec: pathlib.Path, tmp_pat
     for ffn, is_rounded in [((224 if type == "MXFP6" else 96) * 256, True), (256, False)]:
         model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=ffn, head=64))
         if type == "MXFP6":
-            path = quantize(specdec, model.write(tmp_path / "16.gguf", WeightType.F16))
+            path = quantize(specdec, model.write(tmp_path / "16.gguf", GgmlType.F16))
             values = decoded_tensors(path)
         else:
-            path = model.write(tmp_path / "16.gguf", WeightType[type])
+            path = model.write(tmp_path / "16.gguf", GgmlType[type])
             values = {
-                name: dequantize(encoded(tensor, WeightType[type]), WeightType[type])
+                name: dequantize(encoded(tensor, GgmlType[type]), GgmlType[type])
                 for name, tensor in model.tensors.items()
                 if is_weight(name, tensor)
             }
-        rounded = model.with_tensors(values).write(tmp_path / "4.gguf", WeightType.Q4_0, kept={"token_embd.weight"})
+        rounded = model.with_tensors(values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"})
         tokens = random_tokens(model, 20)
         if is_rounded:
             expected = _core.evaluate(str(rounded), tokens, [20])
@@ -80,10 +80,10 @@ def test_small_drafts_are_rounded_in_8_bits_if_at_all(specdec: pathlib.Path, tmp
     """ "auto": quantized weights of a model of less than 200 million stay, floats become Q8_0."""
     model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=224 * 256, head=64))
     tokens = random_tokens(model, 20)
-    half = model.write(tmp_path / "16.gguf", WeightType.F16)
+    half = model.write(tmp_path / "16.gguf", GgmlType.F16)
     names = [name for name, tensor in model.tensors.items() if is_weight(name, tensor)]
-    values = {name: dequantize(encoded(model.tensors[name], WeightType.F16), WeightType.F16) for name in names}
-    rounded = model.with_tensors(values).write(tmp_path / "8.gguf", WeightType.Q8_0, kept={"token_embd.weight"})
+    values = {name: dequantize(encoded(model.tensors[name], GgmlType.F16), GgmlType.F16) for name in names}
+    rounded = model.with_tensors(values).write(tmp_path / "8.gguf", GgmlType.Q8_0, kept={"token_embd.weight"})
     expected = _core.evaluate(str(rounded), tokens, [20], 2)
     for path in (half, rounded):
         assert (_core.evaluate(str(path), tokens, [20], 2, repack="auto") == expected).all()
@@ -95,7 +95,7 @@ def test_large_drafts_are_rounded_in_4_bits(tmp_path: pathlib.Path) -> None:
     """ "auto": of 200 million weights and more as with "4-bit"."""
     model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=512 * 256, head=64))
     assert sum(tensor.size for name, tensor in model.tensors.items() if name.startswith("blk.")) > 200_000_000
-    path = str(model.write(tmp_path / "16.gguf", WeightType.F16))
+    path = str(model.write(tmp_path / "16.gguf", GgmlType.F16))
     tokens = random_tokens(model, 20)
     automatic, four_bits, exact = (_core.evaluate(path, tokens, [20], 2, repack=how) for how in ("auto", "4-bit", ""))
     assert (automatic == four_bits).all()
@@ -107,11 +107,11 @@ def test_likely_logits_are_those_of_the_output_matrix_in_the_file(tmp_path: path
     shape = dataclasses.replace(Shape(), width=256, ffn=96 * 256, head=64)
     model = make("llama", shape=shape, vocabulary=Vocabulary(size=33_000))
     tokens = random_tokens(model, 20)
-    path = str(model.write(tmp_path / "16.gguf", WeightType.F16))
+    path = str(model.write(tmp_path / "16.gguf", GgmlType.F16))
     names = [name for name, tensor in model.tensors.items() if is_weight(name, tensor)]
-    values = {name: dequantize(encoded(model.tensors[name], WeightType.F16), WeightType.F16) for name in names}
+    values = {name: dequantize(encoded(model.tensors[name], GgmlType.F16), GgmlType.F16) for name in names}
     kept = {"token_embd.weight", "output.weight"}
-    rounded = model.with_tensors(values).write(tmp_path / "4.gguf", WeightType.Q4_0, kept=kept)
+    rounded = model.with_tensors(values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept=kept)
     expected, logits = (
         _core.evaluate(str(rounded), tokens, [20], 2),
         _core.evaluate(path, tokens, [20], 2, repack="4-bit"),
@@ -124,14 +124,14 @@ def test_likely_logits_are_those_of_the_output_matrix_in_the_file(tmp_path: path
 
 def test_four_bits_leave_narrow_types_alone(tmp_path: pathlib.Path) -> None:
     model = tiny("llama")
-    path = str(model.write(tmp_path / "m.gguf", WeightType.Q4_K))
+    path = str(model.write(tmp_path / "m.gguf", GgmlType.Q4_K))
     tokens = random_tokens(model, 20)
     assert (_core.evaluate(path, tokens, [20], repack="4-bit") == _core.evaluate(path, tokens, [20])).all()
 
 
 def test_what_has_no_tiles_stays_as_it_is(tmp_path: pathlib.Path, target_path: pathlib.Path) -> None:
     model = tiny("llama")
-    path = str(model.write(tmp_path / "m.gguf", WeightType.Q8_0))
+    path = str(model.write(tmp_path / "m.gguf", GgmlType.Q8_0))
     with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
         _core.evaluate(str(target_path), [1, 2], [2], repack="file")  # F16
     with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
@@ -139,7 +139,7 @@ def test_what_has_no_tiles_stays_as_it_is(tmp_path: pathlib.Path, target_path: p
 
 
 def test_memory_that_is_needed_for_other_things_is_left(tmp_path: pathlib.Path) -> None:
-    path = str(tiny("llama").write(tmp_path / "m.gguf", WeightType.Q8_0))
+    path = str(tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q8_0))
     message = (
         r"m\.gguf: the weights are not repacked, .*: \d+ MiB needed and 4398046511104 MiB to be left, \d+ MiB available"
     )
@@ -148,7 +148,7 @@ def test_memory_that_is_needed_for_other_things_is_left(tmp_path: pathlib.Path) 
 
 
 def test_generators_write_the_same_text(tmp_path: pathlib.Path) -> None:
-    path = tiny("llama").write(tmp_path / "m.gguf", WeightType.Q4_K)
+    path = tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q4_K)
     results = []
     for repack in (True, False):
         gen = sd.Generator(path, draft="ngram", repack=repack, n_ctx=128)
@@ -159,7 +159,7 @@ def test_generators_write_the_same_text(tmp_path: pathlib.Path) -> None:
 
 def test_a_draft_in_four_bits_changes_no_text(tmp_path: pathlib.Path) -> None:
     """Acceptance is what it was; with the file's weights a draft that equals its target is always right."""
-    path = tiny("llama").write(tmp_path / "m.gguf", WeightType.Q8_0)
+    path = tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q8_0)
     options = {"max_tokens": 60, "temperature": 0.7, "seed": 3, "num_draft_tokens": 3, "verification": "invariant"}
     results = [
         sd.Generator(path, draft=path, draft_weights=weights, n_ctx=128).generate([1, 2, 3], **options)

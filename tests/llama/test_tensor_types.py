@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from parsed_gguf import Parsed
 from tests.models.tiny_models import RECIPES, make
 
@@ -36,7 +36,7 @@ def test_a_type_without_a_kernel_is_an_error_of_the_file(
     path = make(architecture).write(tmp_path / "m.gguf")
     path.write_bytes(Parsed.of(path.read_bytes()).with_tensor(name, kind=kind).build())
     with pytest.raises(
-        sd.ModelError, match=f'tensor "{name}" has type {WeightType(kind).name}, expected .*convert the model'
+        sd.ModelError, match=f'tensor "{name}" has type {GgmlType(kind).name}, expected .*convert the model'
     ):
         sd.Generator(path, draft=None, n_ctx=64)
 
@@ -61,7 +61,7 @@ def test_ids_of_experts_are_checked(ids: np.ndarray, problem: str, tmp_path: pat
 
 @pytest.mark.parametrize("architecture", RECIPES)
 def test_sound_models_are_not_rejected(architecture: str, tmp_path: pathlib.Path) -> None:
-    for weights in (WeightType.F32, WeightType.F16, WeightType.Q8_0):
+    for weights in (GgmlType.F32, GgmlType.F16, GgmlType.Q8_0):
         path = make(architecture).write(tmp_path / "m.gguf", weights)
         logprobs = [
             piece.logprob

@@ -10,7 +10,7 @@ from unittest import mock
 import gguf
 import gguf.gguf_reader
 import numpy as np
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import Model, Tensors
 
 from specdec_native import mxfp6
@@ -27,9 +27,9 @@ def quantize(specdec: pathlib.Path, source: pathlib.Path, *options: str, name: s
 
 def decoded_tensors(path: pathlib.Path) -> Tensors:
     """The MXFP6 tensors of a file as F32, in numpy's order of dimensions."""
-    names = {member.name: member.value for member in WeightType} | {"MXFP6_E2M3": MXFP6}
+    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": MXFP6}
     with (
-        mock.patch.object(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("WeightType", names)),
+        mock.patch.object(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names)),
         mock.patch.dict(gguf.constants.GGML_QUANT_SIZES, {MXFP6: (32, 25)}),
     ):
         tensors = gguf.GGUFReader(path).tensors

@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.numpy_llama import exact, logits
 from tests.models.tiny_models import Block, Shape, block_drafter, damped, eagle3_head, make, random_tokens, with_mask
@@ -105,7 +105,7 @@ def test_weights_look_like_weights(widen: ModuleType) -> None:
 def test_any_llama_can_be_widened(widen: ModuleType, tmp_path: pathlib.Path) -> None:
     """Untied, F32, three query heads to a kv head, against numpy."""
     model = make("llama", 3, shape=Shape(width=64, heads=6, kv_heads=2, head=16))
-    small = model.write(tmp_path / "small.gguf", WeightType.F32)
+    small = model.write(tmp_path / "small.gguf", GgmlType.F32)
     tokens = random_tokens(model, 24)
     for options in (
         "--width 128 --heads 8 --kv-heads 4",
@@ -205,7 +205,7 @@ def test_other_models_are_rejected(
     cases = {
         "qwen3": (make("qwen3").write(tmp_path / "qwen3"), "only llama"),
         "experts": (make("mixtral").write(tmp_path / "mixtral"), "only plain llama models"),
-        "quantized": (make("llama").write(tmp_path / "q8_0", WeightType.Q8_0), "is quantized"),
+        "quantized": (make("llama").write(tmp_path / "q8_0", GgmlType.Q8_0), "is quantized"),
         "text": (tmp_path / "text", "not a GGUF file"),
     }
     for path, message in cases.values():

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import gguf
 import numpy as np
 import numpy.typing as npt
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf import TokenType
 
 F32Array = npt.NDArray[np.float32]
@@ -149,7 +149,7 @@ class Model:
     def write(
         self,
         path: pathlib.Path,
-        weights: WeightType | Mapping[str, WeightType] = WeightType.F32,
+        weights: GgmlType | Mapping[str, GgmlType] = GgmlType.F32,
         kept: Collection[str] = (),
         tensors_per_file: int = 0,
     ) -> pathlib.Path:
@@ -179,8 +179,8 @@ class Model:
                 writer.add_array(name, value)
         self.vocabulary.write(writer)
         for name, tensor in self.tensors.items():
-            type = weights if isinstance(weights, WeightType) else weights.get(name, WeightType.F32)
-            if type != WeightType.F32 and is_weight(name, tensor) and name not in kept:
+            type = weights if isinstance(weights, GgmlType) else weights.get(name, GgmlType.F32)
+            if type != GgmlType.F32 and is_weight(name, tensor) and name not in kept:
                 writer.add_tensor(name, encoded(tensor, type), raw_dtype=type)
             else:
                 writer.add_tensor(name, tensor)
@@ -191,12 +191,12 @@ class Model:
         return path
 
 
-def encoded(tensor: F32Array, type: WeightType) -> npt.NDArray[np.generic]:
+def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
     """The gguf package cannot encode K-quants, I-quants and NVFP4: returns random blocks with values of about the
     tensor's magnitude."""
     if type in I_QUANTS:
         return random_blocks(tensor, type)
-    if type == WeightType.NVFP4:
+    if type == GgmlType.NVFP4:
         shape = (*tensor.shape[:-1], tensor.shape[-1] // 64, 36)
         blocks = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
         # UE4M3: 2^(n - 7) is 8 n; half of it times codes of about 5.
@@ -209,24 +209,24 @@ def encoded(tensor: F32Array, type: WeightType) -> npt.NDArray[np.generic]:
     fields = blocks.view(K_QUANTS[type])
     unit = tensor.std() / 200
     fields["d"] = unit
-    if type == WeightType.Q4_K:
+    if type == GgmlType.Q4_K:
         fields["dmin"] = 7.5 * unit  # symmetric about zero
     else:
         fields["scales"] >>= 3
     return blocks.reshape(*tensor.shape[:-1], -1)
 
 
-I_QUANTS = [WeightType[f"IQ{name}"] for name in ("1_S", "1_M", "2_XXS", "2_XS", "2_S", "3_XXS", "3_S", "4_NL", "4_XS")]
+I_QUANTS = [GgmlType[f"IQ{name}"] for name in ("1_S", "1_M", "2_XXS", "2_XS", "2_S", "3_XXS", "3_S", "4_NL", "4_XS")]
 
 
-def random_blocks(tensor: F32Array, type: WeightType) -> npt.NDArray[np.uint8]:
+def random_blocks(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.uint8]:
     columns, size = gguf.GGML_QUANT_SIZES[type]
     shape = (*tensor.shape[:-1], tensor.shape[-1] // columns, size)
     blocks = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
     def decoded(d: float) -> F32Array:
         bits = int(np.float16(d).view(np.uint16))
-        if type == WeightType.IQ1_M:  # in the high halves of four bytes
+        if type == GgmlType.IQ1_M:  # in the high halves of four bytes
             for i in range(4):
                 blocks[..., 49 + 2 * i] = blocks[..., 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
         else:
@@ -238,8 +238,8 @@ def random_blocks(tensor: F32Array, type: WeightType) -> npt.NDArray[np.uint8]:
 
 
 K_QUANTS = {  # blocks of 256 (ggml-common.h)
-    WeightType.Q4_K: np.dtype([("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("codes", "u1", 128)]),
-    WeightType.Q6_K: np.dtype([("low", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), ("d", "<f2")]),
+    GgmlType.Q4_K: np.dtype([("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("codes", "u1", 128)]),
+    GgmlType.Q6_K: np.dtype([("low", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), ("d", "<f2")]),
 }
 
 

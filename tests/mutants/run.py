@@ -55,7 +55,9 @@ AREAS = {
     "speculative": Area(["speculative", "engine"], ["tests/speculative", "tests/engine"]),
     "engine": Area(["engine", "server"], ["tests/engine", "tests/bindings", "tests/server"]),
     "server": Area(["server"], ["tests/server"]),
-    "disk_cache": Area(["disk_cache", "engine"], ["tests/engine/test_prefix_cache.py", "tests/engine/test_auto_cache.py"]),
+    "disk_cache": Area(
+        ["disk_cache", "engine"], ["tests/engine/test_prefix_cache.py", "tests/engine/test_auto_cache.py"]
+    ),
 }
 
 

@@ -13,7 +13,7 @@ import gguf.gguf_reader
 import ml_dtypes
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from gguf_bytes import (
     ARRAY,
     BOOL,
@@ -40,7 +40,7 @@ from gguf_bytes import tensor as raw_tensor
 MXFP6 = 96
 ELEMENT = ml_dtypes.float6_e2m3fn
 MAX_EXPONENT = 2
-SOURCES = {"F32": WeightType.F32, "F16": WeightType.F16, "BF16": WeightType.BF16, "Q8_0": WeightType.Q8_0}
+SOURCES = {"F32": GgmlType.F32, "F16": GgmlType.F16, "BF16": GgmlType.BF16, "Q8_0": GgmlType.Q8_0}
 
 
 # ---- Running and reading
@@ -75,8 +75,8 @@ def rejection(specdec: pathlib.Path, source: pathlib.Path, *options: object) -> 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> type[gguf.GGUFReader]:
     """The gguf package's reader, extended with the type."""
-    names = {member.name: member.value for member in WeightType} | {"MXFP6_E2M3": MXFP6}
-    monkeypatch.setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("WeightType", names))
+    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": MXFP6}
+    monkeypatch.setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names))
     monkeypatch.setitem(gguf.constants.GGML_QUANT_SIZES, MXFP6, (32, 25))
     return gguf.GGUFReader
 
@@ -86,7 +86,7 @@ def tensors(reader: type[gguf.GGUFReader], path: pathlib.Path) -> dict[str, gguf
 
 
 def write(
-    path: pathlib.Path, weights: dict[str, np.ndarray | tuple[np.ndarray, WeightType]], **options: object
+    path: pathlib.Path, weights: dict[str, np.ndarray | tuple[np.ndarray, GgmlType]], **options: object
 ) -> pathlib.Path:
     """A value is an f32 or f16 array, or an f32 array and the type to store it as."""
     writer = gguf.GGUFWriter(path, "llama", **options)
@@ -111,7 +111,7 @@ def gaussian(rows: int, cols: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, cols)).astype(np.float32) / 50
 
 
-def stored(x: np.ndarray, type: WeightType) -> np.ndarray:
+def stored(x: np.ndarray, type: GgmlType) -> np.ndarray:
     """The values of x after it is stored as this type."""
     return gguf.quants.dequantize(gguf.quants.quantize(x, type), type)
 
@@ -251,7 +251,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("source", [WeightType.F32, WeightType.F16])
+@pytest.mark.parametrize("source", [GgmlType.F32, GgmlType.F16])
 def test_kept_tensors_are_copied_and_the_table_says_why(specdec, tmp_path, reader, source):
     rng = np.random.default_rng(0)
     weights = {name: (rng.standard_normal(shape).astype(np.float32), source) for name, (shape, _) in ODD.items()}
@@ -268,7 +268,7 @@ def test_kept_tensors_are_copied_and_the_table_says_why(specdec, tmp_path, reade
 def test_integers_and_odd_q8_0_are_kept(specdec, tmp_path):
     weights = {
         "ids.weight": np.arange(1024, dtype=np.int32).reshape(16, 64),
-        "odd.weight": (gaussian(8, 64), WeightType.Q8_0),
+        "odd.weight": (gaussian(8, 64), GgmlType.Q8_0),
     }
     rows = table(specdec, write(tmp_path / "m.gguf", weights | {"a.weight": gaussian(16, 32)}))["tensors"]
     assert [(row["to"], row["kept_because"]) for row in rows] == [
@@ -292,7 +292,7 @@ def test_keep(specdec, tmp_path):
     ],
 )
 def test_an_embedding_of_fewer_bits_is_kept(specdec, tmp_path, type, names, kept):
-    path = write(tmp_path / "m.gguf", {name: (gaussian(16, 64), WeightType[type]) for name in names})
+    path = write(tmp_path / "m.gguf", {name: (gaussian(16, 64), GgmlType[type]) for name in names})
     rows = table(specdec, path, "--allow-requantize")["tensors"]
     assert [row["kept_because"] for row in rows] == kept
 
@@ -396,7 +396,7 @@ def test_bundled_target(specdec, target_path, tmp_path):
 # ---- Bad input
 
 
-@pytest.mark.parametrize("source", [WeightType.F32, WeightType.F16, WeightType.BF16])
+@pytest.mark.parametrize("source", [GgmlType.F32, GgmlType.F16, GgmlType.BF16])
 @pytest.mark.parametrize(
     "value, what", [(np.nan, "NaN"), (np.inf, "an infinite weight"), (-np.inf, "an infinite weight")]
 )
@@ -421,10 +421,10 @@ def test_kept_tensors_may_hold_infinities(specdec, tmp_path):
 
 
 def test_models_quantized_already(specdec, tmp_path, reader):
-    path = write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32), "b.weight": (gaussian(32, 64), WeightType.Q4_0)})
+    path = write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32), "b.weight": (gaussian(32, 64), GgmlType.Q4_0)})
     assert 'tensor "b.weight" is already quantized to Q4_0' in rejection(specdec, path)
     matrix = decoded(tensors(reader, quantize(specdec, path, "--allow-requantize"))["b.weight"])[0]
-    expected = stored(gaussian(32, 64), WeightType.Q4_0)
+    expected = stored(gaussian(32, 64), GgmlType.Q4_0)
     assert 0 < np.linalg.norm(matrix - expected) / np.linalg.norm(expected) < 0.05
     quantize(specdec, path, "--keep", "^b")
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from gguf import GGMLQuantizationType as WeightType
+from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import make
 
 import specdec_native as sd
@@ -195,7 +195,7 @@ def test_the_engine_has_its_law(tmp_path: pathlib.Path) -> None:
     model = make("llama", seed=1)
     files = [tmp_path / "target.gguf", tmp_path / "draft.gguf"]
     for file, one in zip(files, (model, model.near(0.3)), strict=True):
-        one.write(file, WeightType.F32)
+        one.write(file, GgmlType.F32)
     prompt, allowed, count = [5, 9, 17], [20, 21, 22], 3
 
     def rows(file: pathlib.Path) -> Callable[[Sequence[int]], Row]:
