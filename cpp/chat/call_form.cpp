@@ -304,7 +304,6 @@ CallForm call_form(const common_chat_params& params) {
   const std::size_t name = find(Part::name), arguments = find(Part::json_arguments), key = find(Part::key);
   if (name == parts.size()) return form;
   form.shape = CallShape::other;
-  const bool may_lack_arguments = key < parts.size() && parts[key].optional > parts[name].optional;
   const auto at = [&](std::size_t i) { return parts.begin() + static_cast<std::ptrdiff_t>(i); };
   const auto is_brace = [](const Part& part) { return part.kind == Part::literal && trimmed(part.text) == "{"; };
   std::size_t last = name;
@@ -349,7 +348,6 @@ CallForm call_form(const common_chat_params& params) {
     }
   }
   if (form.begins_answer) form.openings = form.starts;
-  form.may_lack_arguments = may_lack_arguments;
   return form;
 }
 

@@ -41,9 +41,8 @@ struct CallForm {
   std::vector<HeadPart> key_close;  // between the key and its value
   std::string value_end;            // may stand before value_close: ]]>
   std::string value_close;
-  bool is_value_on_lines = false;   // the value has a line break before and after it
-  bool may_lack_arguments = false;  // llama.cpp's grammar lets required ones be missing
-  bool says_if_string = false;      // the `until` of key_close is "true" for strings
+  bool is_value_on_lines = false;  // the value has a line break before and after it
+  bool says_if_string = false;     // the `until` of key_close is "true" for strings
 };
 
 // What an answer consists of besides calls.

@@ -305,7 +305,10 @@ ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::st
     marked.marks.erase(missing, marked.marks.end());
     const std::string any_number = without_text_before_call(found.grammar);
     const std::string grammar = with_required_arguments(any_number, tools);
-    if (form.may_lack_arguments && grammar == any_number) {
+    // Where a grammar does not depend on which arguments are required, none must come.
+    const bool may_lack = part != MarkedPart::arguments && grammar == any_number &&
+                          derivation.apply(without_required(marked.tools), is_parallel, true).grammar == found.grammar;
+    if (may_lack) {
       std::size_t tool = 0;
       const std::map<std::string, std::set<std::string>> required = required_parameters(tools);
       for (const std::string& name : tool_schemas(tools).names) {

@@ -176,6 +176,12 @@ ToolSchemas tool_schemas(const std::string& tools) {
   return schemas;
 }
 
+std::string without_required(const std::string& tools) {
+  Json list = Json::parse(tools);
+  each_function(list, [](Json& function) { function["parameters"].erase("required"); });
+  return list.dump();
+}
+
 MarkedTools with_marks(const std::string& tools, MarkedPart part) {
   MarkedTools marked;
   Json list = Json::parse(tools, nullptr, false);

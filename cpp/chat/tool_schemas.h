@@ -36,6 +36,7 @@ struct MarkedTools {
 // without quotes; or such parts of arguments, where objects and arrays are written in tags, too.
 enum class MarkedPart { arguments, each_argument, each_leaf };
 MarkedTools with_marks(const std::string& tools, MarkedPart part);
+std::string without_required(const std::string& tools);  // as with_marks() returns them
 
 // The tools with the types of their arguments and no other keywords.
 std::string with_types_only(const std::string& tools);
