@@ -44,7 +44,8 @@ class Planner {
 
  private:
   void note(const std::string& sentence) {
-    if (!sentence.empty()) plan_.notes.push_back(sentence);
+    const bool is_said = std::find(plan_.notes.begin(), plan_.notes.end(), sentence) != plan_.notes.end();
+    if (!sentence.empty() && !is_said) plan_.notes.push_back(sentence);  // it may hold for the draft, too
   }
 
   void plan_context(const std::vector<GgufFile>& draft) {

@@ -112,14 +112,20 @@ def test_an_asyncio_task_can_be_cancelled(gen: sd.Generator) -> None:
     assert len(gen.generate(PROMPT, max_tokens=10).tokens) == 10
 
 
-def test_counters_may_be_asked_for_on_any_thread(gen: sd.Generator) -> None:
-    thread, results = in_thread(lambda: gen.generate(PROMPT, max_tokens=300, seed=1))
+def test_counters_of_a_run_may_be_asked_for_on_any_thread_those_of_a_generator_are_the_threads_own(
+    gen: sd.Generator,
+) -> None:
+    own = gen.generate(PROMPT, max_tokens=3, seed=2)
+    stream = gen.stream(PROMPT, max_tokens=300, seed=1)
+    thread, results = in_thread(lambda: (len(list(stream)), gen.stats.tokens, gen.seed))
     seen = []
     while thread.is_alive():
-        seen.append(gen.stats.tokens)
+        seen.append(stream.stats.tokens)
     thread.join()
     assert seen == sorted(seen) and 0 <= seen[-1] <= 300
-    assert isinstance(results[0], sd.Completion) and gen.stats == results[0].stats
+    assert results == [(stream.stats.tokens, 0, 0)]  # that thread has submitted nothing
+    assert stream.seed == gen.seed == 1 and stream.stats == gen.stats
+    assert own.stats.tokens == 3 and own.seed == 2
 
 
 def run_program(program: str) -> subprocess.CompletedProcess[str]:

@@ -73,7 +73,8 @@ class Runs:
     def start(self, model: pathlib.Path, *options: object, cache: object = None) -> subprocess.Popen[str]:
         if cache != "":
             options = (*options, "--tile-cache", cache or self.folder)
-        command = [self.specdec, "generate", "-m", model, "-p", "abcdef", "-n", "20", "--temp", "0", "-c", "128"]
+        command = [self.specdec, "generate", "-m", model, "-md", "none", "-p", "abcdef", "-n", "20", "--temp", "0"]
+        command += ["-c", "128"]
         words = [str(word) for word in (*command, "-t", "2", "--ignore-eos", "--json", *options)]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

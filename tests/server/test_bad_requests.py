@@ -103,7 +103,6 @@ CHATS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "", "content": "x"}]}, "messages[0].role"),
     ({"messages": [*MESSAGES, {"role": "robot", "content": "x"}]}, "messages[1].role"),
     ({"messages": [{"role": "user"}]}, "messages[0].content"),
-    ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": 123}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": {"text": "x"}}]}, "messages[0].content"),
     ({"messages": [*MESSAGES, {"role": "user", "content": [5]}]}, "messages[1].content[0]"),
