@@ -47,7 +47,7 @@ const Table<GeneratorOptions>& generator_options() {
             "target's file; or \"suffix\": what followed the longest match of the last tokens in the prompt, the "
             "output or earlier outputs; or \"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; "
             "or \"auto\": \"mtp\", else a small model of the target's family from the Hugging Face hub, else "
-            "\"suffix\"; or \"none\" (default with -m: like \"auto\", without downloads)"}},
+            "\"suffix\"; or \"none\" (default with -m: one on disk)"}},
           draft, set_draft),
       generator_row<&GeneratorOptions::draft_corpus>(
           {"draft_corpus",
