@@ -41,8 +41,8 @@ function(specdec_wants_kernel result)  # FLAGS...
 endfunction()
 
 # Adds SOURCE to TARGET, compiled for the instruction sets that FLAGS name (gcc's -m options without the -m), if its kernels are wanted.
-# The target's own list of kernels (kernels.cpp, and no other file: compiler caches share the rest) then sees SPECDEC_HAS_NAME, where the
-# file's name ends with _NAME in small letters. Of a family (FAMILY_NAME.cpp) the best ones come first.
+# The target's own list of kernels (kernels.cpp, and no other file: compiler caches share the rest) then sees SPECDEC_HAS_NAME, where
+# NAME is the file's in capitals. Of a family (FAMILY_ISA.cpp) the best ones come first.
 function(specdec_kernel target source)  # FLAGS...
   specdec_wants_kernel(is_wanted ${ARGN})
   string(REGEX REPLACE "^(.*)_(avx[a-z0-9_]*|neon[a-z0-9_]*)\\.cpp$" "\\1" family "${source}")
@@ -63,8 +63,8 @@ function(specdec_kernel target source)  # FLAGS...
     list(APPEND options -fno-sanitize=all)  # minutes for each file; the tests compare its results with the scalar file, which has them
   endif()
   target_sources(${target} PRIVATE ${source})
-  string(REGEX REPLACE "^.*_(avx[a-z0-9_]*|neon[a-z0-9_]*)\\.cpp$" "\\1" isa "_${source}")
-  string(TOUPPER "${isa}" isa)
-  set_property(SOURCE kernels.cpp APPEND PROPERTY COMPILE_DEFINITIONS SPECDEC_HAS_${isa})
+  get_filename_component(name "${source}" NAME_WE)
+  string(TOUPPER "${name}" name)
+  set_property(SOURCE kernels.cpp APPEND PROPERTY COMPILE_DEFINITIONS SPECDEC_HAS_${name})
   set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${options}")
 endfunction()

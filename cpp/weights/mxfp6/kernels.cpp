@@ -6,16 +6,16 @@ namespace specdec::mxfp6 {
 
 const std::vector<const Kernels*>& all_kernels() {
   static const std::vector<const Kernels*> list = {
-#if defined(SPECDEC_HAS_AVX512_VNNI_VBMI)
+#if defined(SPECDEC_HAS_MATMUL_AVX512_VNNI_VBMI)
       &kernels_avx512_vnni_vbmi,
 #endif
-#if defined(SPECDEC_HAS_AVX_VNNI)
+#if defined(SPECDEC_HAS_MATMUL_AVX_VNNI)
       &kernels_avx_vnni,
 #endif
-#if defined(SPECDEC_HAS_AVX512VL_VNNI)
+#if defined(SPECDEC_HAS_MATMUL_AVX512VL_VNNI)
       &kernels_avx512vl_vnni,
 #endif
-#if defined(SPECDEC_HAS_AVX2)
+#if defined(SPECDEC_HAS_MATMUL_AVX2)
       &kernels_avx2,
 #endif
 #if defined(__aarch64__)
@@ -28,7 +28,7 @@ const std::vector<const Kernels*>& all_kernels() {
 
 const std::vector<const CalibrationLoops*>& all_calibration_loops() {
   static const std::vector<const CalibrationLoops*> list = {
-#if defined(SPECDEC_HAS_AVX2)
+#if defined(SPECDEC_HAS_CALIBRATION_LOOPS_AVX2)
       &calibration_loops_avx2,
 #endif
       &calibration_loops_scalar,
