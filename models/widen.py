@@ -28,6 +28,7 @@ import argparse
 import contextlib
 import itertools
 import math
+import os
 import pathlib
 import shutil
 import sys
@@ -39,13 +40,37 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
-from specdec_native._core import Error, OutputFile, check_output
-
 MODELS = pathlib.Path(__file__).resolve().parent
 Array = npt.NDArray[Any]  # F16 or F32
 F16Array = npt.NDArray[np.float16]
 F32Array = npt.NDArray[np.float32]
 Patch = tuple[int, int, Array]  # row, column, values
+
+
+class OutputFile:
+    """A file that gets its name when it is complete, by the rule of cpp/platform/output_file.h. Not that itself:
+    `make demo` runs this script where only the program is built."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.partial.replace(self.path)
+        self.partial.unlink(missing_ok=True)
+
+
+def check_output(out: pathlib.Path, overwrites: bool) -> None:
+    if not out.parent.is_dir():
+        raise WidenError(f"{out.parent}: no such folder")
+    if out.exists() and not out.is_file():
+        raise WidenError(f"{out}: not a regular file")
+    if out.exists() and not overwrites:
+        raise WidenError(f"{out} exists; use --force to replace it")
 
 
 class WidenError(Exception):
@@ -468,7 +493,7 @@ def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Ca
     if (free := shutil.disk_usage(out.parent).free) < size + (64 << 20):
         raise WidenError(f"{out} would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free in {out.parent}")
     with (
-        OutputFile(out, True) as output,
+        OutputFile(out) as output,
         contextlib.closing(gguf.GGUFWriter(output.partial, small.architecture)) as writer,
     ):
         write_keys(writer, small, shape)
@@ -535,7 +560,7 @@ def shape_of(options: argparse.Namespace, small: Small) -> Shape:
 
 def run(options: argparse.Namespace) -> None:
     out: pathlib.Path = options.out
-    check_output(out, options.force, "use --force to replace it")
+    check_output(out, options.force)
     strength = options.perturb if options.acceptance is None else strength_for(options.acceptance)
     name = options.model or ("target" if strength is None else "draft")
     bundled = MODELS / f"stdlib-{name}-f16.gguf"
@@ -557,7 +582,7 @@ def run(options: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     try:
         run(parse(arguments))
-    except (WidenError, Error, OSError) as error:
+    except (WidenError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import pathlib
 import shutil
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -242,3 +243,8 @@ def test_an_interrupted_file_is_removed(widen: ModuleType, tmp_path: pathlib.Pat
     with pytest.raises(KeyboardInterrupt):
         widen.write(small, small.shape, tmp_path / "out.gguf", 0, interrupt)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_demos_script_runs_where_only_the_program_is_built() -> None:
+    script = "import sys; sys.modules['specdec_native'] = None; import runpy; runpy.run_path('models/widen.py')"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
