@@ -89,7 +89,7 @@ ENTRIES = {  # flags of one entry, and what its text ends with
     "-n --predict --n-predict": "(default: 224)",
     "-r --stop --reverse-prompt": "repeatable",
     "-m --model": "(default: the bundled pair)",
-    "-md --model-draft --draft --spec-draft-model": '(default with -m: one on disk)',
+    "-md --model-draft --draft --spec-draft-model": "(default with -m: one on disk)",
     "-k --draft-max --spec-draft-n-max": "(default: auto)",
     "-b --batch-size": "(default: 512)",
     "-s --seed": "(default: -1, a random one)",
