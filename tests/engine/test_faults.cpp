@@ -43,23 +43,19 @@ bool fails(Counter& counter) {
   return --counter == 0;
 }
 
+// Sets a flag while it lives.
+class While {
+ public:
+  explicit While(bool& flag) : flag_(flag) { flag_ = true; }
+  ~While() { flag_ = false; }
+  While(const While&) = delete;
+  While& operator=(const While&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 // llama.cpp's own allocations succeed, except for copies when a test says so.
-class Pause {
- public:
-  Pause() { is_paused = true; }
-  ~Pause() { is_paused = false; }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
-};
-
-class Copying {
- public:
-  Copying() { is_copying = true; }
-  ~Copying() { is_copying = false; }
-  Copying(const Copying&) = delete;
-  Copying& operator=(const Copying&) = delete;
-};
-
 bool allocation_fails() {
   if (is_copying) return fails(allocation_of_copy);
   return !is_paused && (is_worker ? fails(allocation_of_worker) : fails(allocation));
@@ -104,29 +100,29 @@ FAULTY int clock_gettime(clockid_t clock, timespec* time) noexcept {
 extern "C" {
 std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
 std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
-  const faults::Pause theirs;
+  const faults::While theirs(faults::is_paused);
   return __real_llama_decode(context, batch);
 }
 void __real_llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end);
 void __wrap_llama_memory_seq_cp(llama_memory_t memory, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end) {
-  const faults::Copying theirs;
+  const faults::While theirs(faults::is_copying);
   __real_llama_memory_seq_cp(memory, from, to, begin, end);
 }
 bool __real__ZN13llama_context13memory_updateEb(llama_context* context, bool optimizes);
 bool __wrap__ZN13llama_context13memory_updateEb(llama_context* context, bool optimizes) {
-  const faults::Copying theirs;
+  const faults::While theirs(faults::is_copying);
   return __real__ZN13llama_context13memory_updateEb(context, optimizes);
 }
 llama_model* __real_llama_model_load_from_file(const char* path, llama_model_params params);
 llama_model* __wrap_llama_model_load_from_file(const char* path, llama_model_params params) {
-  const faults::Pause theirs;
+  const faults::While theirs(faults::is_paused);
   return __real_llama_model_load_from_file(path, params);
 }
 llama_context* __real_llama_init_from_model(llama_model* model, llama_context_params params);
 llama_context* __wrap_llama_init_from_model(llama_model* model, llama_context_params params) {
-  const faults::Pause theirs;
+  const faults::While theirs(faults::is_paused);
   return __real_llama_init_from_model(model, params);
 }
 }

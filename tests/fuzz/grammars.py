@@ -29,11 +29,11 @@ from typing import Any
 from tests import figures
 from tests.fuzz import grammar_texts, tag_documents
 from tests.fuzz.schema_instances import MISSING, at
-from tests.fuzz.schemas import MOST_SECONDS, Driver, DriverDied, Result, generalised
+from tests.fuzz.schemas import Driver, Result, answer_of, generalised, kind_of
 
 Json = Any
 
-WALKS, WISHES, LONGEST_JUDGED = 4, 4, 90
+WISHES, LONGEST_JUDGED = 4, 90
 INTERNALS = ("heck failed", "type mismatch", "json.exception", ".cpp", "std::", "xgrammar", "EBNF")
 TOKENS = re.compile(r'"(token|exclude_token|any_tokens|token_\w+)"')
 # Reasons to reject what has texts.
@@ -82,16 +82,9 @@ def compare(
     def finding(kind: str, what: str) -> None:
         result.findings.append((kind, seed, shown, what))
 
-    try:
-        reply = driver.ask({**request, "strict": False, "wishes": texts, "walks": WALKS, "seed": seed})
-    except DriverDied as died:
-        finding("died", str(died))
+    reply = answer_of(driver, {**request, "strict": False, "wishes": list(texts), "seed": seed}, finding)
+    if reply is None:
         return result
-    if "crash" in reply:
-        finding("crash", reply["crash"])
-        return result
-    if reply["seconds"] > MOST_SECONDS:
-        finding("slow", f"{reply['seconds']:.1f} s")
     if "error" in reply:
         message = reply["error"]
         result.counts["rejected"] += 1
@@ -107,7 +100,7 @@ def compare(
     for fault in reply["faults"]:
         if TOKENS.search(str(shown)):  # they are named by number, and one without bytes is a dead end
             continue
-        finding(re.sub(r" after .*| .* is (not )?masked.*", "", fault, flags=re.DOTALL), fault)
+        finding(kind_of(fault), fault)
     for walk in reply["walks"]:
         if walk is None or judge is None or len(walk) > LONGEST_JUDGED:
             result.counts["walks not judged"] += 1

@@ -28,7 +28,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests import figures
@@ -40,7 +40,8 @@ Json = Any
 MOST_TRIALS = 600  # to make a schema with a finding smaller
 WALKS, BUILT, MOST_WISHES, MOST_ORDERS = 4, 6, 4, 24
 MOST_SECONDS = 2.0  # to compile one schema
-INTERNALS = ("Check failed", "json.exception", "/work", ".cpp", "xgrammar", "std::", "falling back", "EBNF", "rule ")
+ROOT = pathlib.Path(__file__).parents[2]
+INTERNALS = ("Check failed", "json.exception", str(ROOT), ".cpp", "xgrammar", "std::", "falling back", "EBNF", "rule ")
 # Reasons to reject a schema that may have values: it is not one, or it is beyond a limit.
 REASONS = re.compile(
     r"is not supported|must be|must begin|is not a schema|which is not a type|is not a regular expression"
@@ -137,6 +138,26 @@ def wishes_of(document: Json, rng: random.Random) -> list[tuple[Json, list[str]]
     return list(found.values())
 
 
+def answer_of(driver: Driver, request: dict[str, Json], finding: Callable[[str, str], None]) -> Any:
+    """The driver's reply; None, and a finding, if it has none."""
+    try:
+        reply = driver.ask({**request, "walks": WALKS})
+    except DriverDied as died:
+        finding("died", str(died))
+        return None
+    if "crash" in reply:
+        finding("crash", reply["crash"])
+        return None
+    if reply["seconds"] > MOST_SECONDS:
+        finding("slow", f"{reply['seconds']:.1f} s")
+    return reply
+
+
+def kind_of(fault: str) -> str:
+    """A fault of a mask without its tokens and texts."""
+    return re.sub(r" after .*| .* is (not )?masked.*", "", fault, flags=re.DOTALL)
+
+
 def check(driver: Driver, seed: int, text: str | None = None, is_strict: bool | None = None) -> Result:
     """Makes a schema, or takes this one, and checks it."""
     rng = random.Random(f"instances {seed}")
@@ -159,16 +180,10 @@ def check(driver: Driver, seed: int, text: str | None = None, is_strict: bool | 
         except (TypeError, ValueError, AttributeError, LookupError, RecursionError, re.error):
             result.counts["odd documents"] += 1
     texts = [one for _, some in wishes for one in some]
-    try:
-        reply = driver.ask({"schema": text, "strict": is_strict, "wishes": texts, "walks": WALKS, "seed": seed})
-    except DriverDied as died:
-        finding("died", str(died))
+    request: dict[str, Json] = {"schema": text, "strict": is_strict, "wishes": list(texts), "seed": seed}
+    reply = answer_of(driver, request, finding)
+    if reply is None:
         return result
-    if "crash" in reply:
-        finding("crash", reply["crash"])
-        return result
-    if reply["seconds"] > MOST_SECONDS:
-        finding("slow", f"{reply['seconds']:.1f} s")
     if "error" in reply:
         message = reply["error"]
         result.counts["rejected"] += 1
@@ -189,7 +204,7 @@ def check(driver: Driver, seed: int, text: str | None = None, is_strict: bool | 
     if is_strict and reply["ignored"]:
         finding("ignored although strict", str(reply["ignored"]))
     for fault in reply["faults"]:
-        finding(re.sub(r" after .*| .* is (not )?masked.*", "", fault, flags=re.DOTALL), fault)
+        finding(kind_of(fault), fault)
     judge = Judge(document, reply["ignored"])
     for walk in reply["walks"]:
         if walk is None:

@@ -10,12 +10,10 @@ without one are added to tests/figures.jsonl, for docs/security.md. odd_bodies.p
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import pathlib
 import random
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -127,29 +125,15 @@ class Growth(NamedTuple):
     failures: list[str]
 
 
-def visit(port: int, make: Make, seeds: range, num_threads: int = 4) -> tuple[int, list[str]]:
+def visit(port: int, make: Make, seeds: range) -> tuple[int, list[str]]:
     """How many requests were answered with 200, and the failures."""
-    num_ok, failures, lock = 0, list[str](), threading.Lock()
 
-    def work(first: int) -> None:
-        nonlocal num_ok
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-        for seed in seeds[first::num_threads]:
-            path, body = make(random.Random(f"{make.__name__} {seed}"))
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            status, reply = odd_bodies.send(connection, path, data)
-            with lock:
-                num_ok += status == 200
-                if odd_bodies.is_failure(status, reply):
-                    failures.append(f"{path}: {status} {reply[:200]!r} {data[:500]!r}")
-        connection.close()
+    def body_of(seed: int) -> tuple[str, bytes]:
+        path, body = make(random.Random(f"{make.__name__} {seed}"))
+        return path, body if isinstance(body, bytes) else json.dumps(body).encode()
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in range(num_threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return num_ok, failures
+    statuses, failures = odd_bodies.visit(port, seeds, body_of)
+    return statuses[200], failures
 
 
 def clients(port: int, seeds: range) -> tuple[int, list[str]]:

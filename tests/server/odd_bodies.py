@@ -332,19 +332,23 @@ def is_failure(status: int, text: bytes) -> bool:
     return status == 0 or (status >= 500 and status not in (501, 503)) or b'"code":500' in text
 
 
-def run(port: int, path: str, numbers: range, num_threads: int = 4) -> tuple[collections.Counter[int], list[str]]:
-    """How often each status came, and the failures."""
+def visit(
+    port: int, numbers: range, make: Callable[[int], tuple[str, bytes]], num_threads: int = 4
+) -> tuple[collections.Counter[int], list[str]]:
+    """Sends the bodies of these numbers. How often each status came, and the failures."""
     statuses: collections.Counter[int] = collections.Counter()
     failures: list[str] = []
+    lock = threading.Lock()
 
     def work(first: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         for number in numbers[first::num_threads]:
-            where, body = body_of(path, number)
+            where, body = make(number)
             status, text = send(connection, where, body)
-            statuses[status] += 1
-            if is_failure(status, text):
-                failures.append(f"{where} {number}: {status} {text[:200]!r} {body[:1000]!r}")
+            with lock:
+                statuses[status] += 1
+                if is_failure(status, text):
+                    failures.append(f"{where} {number}: {status} {text[:200]!r} {body[:1000]!r}")
         connection.close()
 
     threads = [threading.Thread(target=work, args=(first,)) for first in range(num_threads)]
@@ -353,6 +357,11 @@ def run(port: int, path: str, numbers: range, num_threads: int = 4) -> tuple[col
     for thread in threads:
         thread.join()
     return statuses, failures
+
+
+def run(port: int, path: str, numbers: range) -> tuple[collections.Counter[int], list[str]]:
+    """`visit` with odd bodies for an API."""
+    return visit(port, numbers, lambda number: body_of(path, number))
 
 
 def resident_mib(pid: int) -> float:

@@ -372,9 +372,8 @@ class Run {
     drafting_ = running.handle->drafting();
     result["stats"] = statistics_json(running.handle->stats(), drafting_);
     if (const std::exception_ptr error = running.handle->error()) {
-      generator_.models()
-          .target_model()
-          .check_devices();  // a lost device is not an error of this request: the run ends and can be resumed
+      // A lost device is not an error of this request: the run ends and can be resumed.
+      generator_.models().target_model().check_devices();
       fail(std::move(result), message_of(error));
     } else {
       results_.add(result);
