@@ -77,23 +77,6 @@ std::vector<std::string> without_ids(std::vector<std::string> marks) {
   return marks;
 }
 
-// The required parameters of each function.
-std::map<std::string, std::set<std::string>> required_parameters(const std::string& tools) {
-  std::map<std::string, std::set<std::string>> required;
-  common_json list = common_json::parse(tools);
-  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
-    common_json& function = list[i]["function"];
-    std::set<std::string>& names = required[function["name"].get<std::string>()];
-    if (!function.contains("parameters") || !function["parameters"].is_object()) continue;
-    common_json& schema = function["parameters"];
-    if (!schema.contains("required") || !schema["required"].is_array()) continue;
-    for (std::size_t k = 0; k < schema["required"].size(); ++k) {
-      if (schema["required"][k].is_string()) names.insert(schema["required"][k].get<std::string>());
-    }
-  }
-  return required;
-}
-
 // The literal behind this one in a rule: a name.
 std::string literal_behind(const std::string& rule, const std::string& before) {
   const std::size_t at = rule.find(before);
@@ -132,11 +115,11 @@ std::vector<std::string> alternatives_of(const std::string& rule) {
 // schema, and those that are required must come.
 std::string with_required_arguments(std::string grammar, const std::string& tools) {
   const std::string begin = " space ((", end = ") space)* space \"</function>\"";
-  std::map<std::string, std::set<std::string>> required;
+  std::map<std::string, std::set<std::string>> required;  // by function
   for (std::size_t close = 0; (close = grammar.find(end, close)) != std::string::npos; ++close) {
     const std::size_t line = grammar.rfind('\n', close) + 1, open = grammar.find(begin, line);
     if (open == std::string::npos || open > close) continue;
-    if (required.empty()) required = required_parameters(tools);
+    if (required.empty()) required = required_arguments(tools);
     const std::string head = grammar.substr(line, open - line);
     const std::set<std::string>& names = required[literal_behind(head, "\"<function name=\\\"\" \"")];
     std::string arguments;
@@ -309,12 +292,10 @@ ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::st
     const bool may_lack = part != MarkedPart::arguments && grammar == any_number &&
                           derivation.apply(without_required(marked.tools), is_parallel, true).grammar == found.grammar;
     if (may_lack) {
-      std::size_t tool = 0;
-      const std::map<std::string, std::set<std::string>> required = required_parameters(tools);
-      for (const std::string& name : tool_schemas(tools).names) {
-        if (!required.at(name).empty()) marked.ignored.push_back(ToolSchemas::pointer(tool) + "/required");
-        ++tool;
-      }
+      std::map<std::string, std::set<std::string>> required = required_arguments(tools);
+      const std::vector<std::string> names = tool_schemas(tools).names;
+      for (std::size_t tool = 0; tool < names.size(); ++tool)
+        if (!required[names[tool]].empty()) marked.ignored.push_back(ToolSchemas::pointer(tool) + "/required");
     }
     return {with_any_id(grammar), *prefix, std::move(marked.marks), std::move(marked.ignored)};
   }

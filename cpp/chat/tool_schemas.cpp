@@ -182,6 +182,18 @@ std::string without_required(const std::string& tools) {
   return list.dump();
 }
 
+std::map<std::string, std::set<std::string>> required_arguments(const std::string& tools) {
+  Json list = Json::parse(tools, nullptr, false);
+  std::map<std::string, std::set<std::string>> required;
+  each_function(list, [&](const Json& function) {
+    std::set<std::string>& names = required[function["name"]];
+    const Json given = parameters_of(function), listed = given.is_object() ? given.value("required", Json()) : Json();
+    for (const Json& name : listed.is_array() ? listed : Json::array())
+      if (name.is_string()) names.insert(name.get<std::string>());
+  });
+  return required;
+}
+
 MarkedTools with_marks(const std::string& tools, MarkedPart part) {
   MarkedTools marked;
   Json list = Json::parse(tools, nullptr, false);

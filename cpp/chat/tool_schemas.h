@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,8 @@ struct MarkedTools {
 enum class MarkedPart { arguments, each_argument, each_leaf };
 MarkedTools with_marks(const std::string& tools, MarkedPart part);
 std::string without_required(const std::string& tools);  // as with_marks() returns them
+// The names of the arguments that each function requires.
+std::map<std::string, std::set<std::string>> required_arguments(const std::string& tools);
 
 // The tools with the types of their arguments and no other keywords.
 std::string with_types_only(const std::string& tools);

@@ -34,7 +34,6 @@ namespace {
 // checkpoint.
 constexpr int default_snapshots = 8;
 constexpr int timed_passes = 9;
-constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
 std::string in_milliseconds(double seconds) { return format("%.2f ms", 1e3 * seconds); }
 
@@ -143,7 +142,7 @@ void LoadedModels::make_target_context() {
   }
   context.batch_size = options_.n_batch;
   const int rows = max_draft_tokens + 1;  // of one sequence
-  context.max_rows = std::max(rows, std::min({options_.max_sequences * rows, options_.n_batch, max_rows}));
+  context.max_rows = std::max(rows, std::min({options_.max_sequences * rows, options_.n_batch, max_logit_rows}));
   context.kv_type = parse_kv_type(options_.kv_type);
   // A draft's passes need no width: its rows do not decide the output.
   context.width = options_.exact && target_model_->is_on_device() ? exact_width : 0;

@@ -103,8 +103,7 @@ class Planner {
     plan_.has_default_place = default_layers_.count != 0 && options_.devices.empty();
     const WantedPlace wanted{options_.n_gpu_layers.value_or(default_layers_.count), options_.devices,
                              options_.n_cpu_moe, options_.override_tensor};
-    constexpr int most_rows = 512;  // of logits in a pass
-    place_on_devices(target, wanted, plan_.context_length, most_rows);
+    place_on_devices(target, wanted, plan_.context_length, max_logit_rows);
     std::string& text = target.place.text;
     text += (default_layers_.why.empty() || text.empty() ? "" : "; ") + default_layers_.why;
   }
