@@ -29,7 +29,7 @@ const std::string head = "POST /a HTTP/1.1\r\nContent-Length: 5000\r\n\r\n";
 class Visit {
  public:
   explicit Visit(const WaitingRoom::Limits& limits)
-      : room_(limits, {[this](std::intptr_t socket, ArrivedRequest request) { serve(socket, request); },
+      : room_(limits, {[this](std::intptr_t socket, const ArrivedRequest& request) { serve(socket, request); },
                        [this](const RequestHead& request) { return refusal(request); },
                        [this](std::intptr_t socket, const char* reply) { end(socket, reply); },
                        [this](const std::string& problem) { fail(problem); }}) {}
