@@ -12,6 +12,7 @@ CPP = pathlib.Path(__file__).parents[1] / "cpp"
 MAY_USE = {
     "base": set(),
     "platform": {"base"},
+    "streaming": {"base", "platform"},
     "disk_cache": {"base", "platform"},
     "gguf": {"base", "platform"},
     "model_file": {"base", "platform", "gguf"},
@@ -21,9 +22,9 @@ MAY_USE = {
     "sampling": {"base"},
     "constraints": {"base", "sampling"},
     "speculative": {"base", "sampling"},
-    "graph": {"base", "weights", "attention"},
+    "graph": {"base", "streaming", "weights", "attention"},
     "chat": {"base"},
-    "llama": {"base", "platform", "disk_cache", "gguf", "model_file", "graph", "speculative", "sampling"},
+    "llama": {"base", "platform", "streaming", "disk_cache", "gguf", "model_file", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {
         "base",

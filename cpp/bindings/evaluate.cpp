@@ -56,7 +56,8 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens,
                             const std::vector<int>& pass_sizes, int n_threads, const std::string& kv_type, bool mmap,
                             const std::string& repack, std::uint64_t memory_to_leave,
-                            const std::vector<std::string>& devices, int n_gpu_layers, int width, bool pads) {
+                            const std::vector<std::string>& devices, int n_gpu_layers, int width, bool pads,
+                            std::uint64_t memory, const std::string& tile_cache) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
@@ -69,7 +70,14 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
       }
       model_options.offload.num_layers = n_gpu_layers;
     }
+    model_options.streams = memory > 0;
     const auto model = std::make_shared<specdec::Model>(specdec::GgufFile::read_parts(path), model_options);
+    if (memory > 0) {
+      specdec::TileCache cache({tile_cache, std::uint64_t{1} << 40});
+      const std::string problem = model->stream(cache, memory, n_threads);
+      if (!problem.empty()) throw specdec::ModelError(problem);
+      if (model->streamed_weights()->stream() == nullptr) throw specdec::ModelError(path + ": nothing is streamed");
+    }
     if (!repack.empty()) {
       const std::string problem = model->repack(specdec::parse_tile_weights(repack), n_threads, memory_to_leave);
       if (!problem.empty()) throw specdec::ModelError(problem);
@@ -113,6 +121,8 @@ devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: al
 width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
 pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
     len(tokens) is less than width * width / 2
+memory: bytes for the weights' matrices; the rest is streamed (docs/memory.md), and ModelError if nothing is; 0: they are mapped
+tile_cache: a folder for that, where tiles of the model are kept
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
 ModelError: a file that cannot be used.)";
@@ -123,5 +133,5 @@ void register_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, evaluate_doc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"),
         py::arg("n_threads") = 1, py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "",
         py::arg("memory_to_leave") = 0, py::arg("devices") = std::vector<std::string>(), py::arg("n_gpu_layers") = -1,
-        py::arg("width") = 0, py::arg("pads") = true);
+        py::arg("width") = 0, py::arg("pads") = true, py::arg("memory") = 0, py::arg("tile_cache") = "");
 }

@@ -159,6 +159,17 @@ const Table<GeneratorOptions>& generator_options() {
                 std::to_string(default_tile_cache_mib) + " MiB)"},
            !is_optional,
            !changes_texts}),
+      generator_row<&GeneratorOptions::memory>(
+          {"memory",
+           String{},
+           {"Models",
+            {"--memory"},
+            "SIZE",
+            "memory to use, such as 11G or 800M: weights of the target beyond it are read from the disk in every pass "
+            "(docs/memory.md), from repacked ones in --tile-cache or specdec's own cache folder (default: most of what "
+            "is available)"},
+           !is_optional,
+           !changes_texts}),
       generator_row<&GeneratorOptions::draft_weights>(
           {"draft_weights",
            Choice{{"auto", "4-bit", "file"}},

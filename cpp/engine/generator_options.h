@@ -44,6 +44,7 @@ struct GeneratorOptions {
   bool use_mmap = true;    // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;      // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
   std::string tile_cache;  // FOLDER or FOLDER:MIB where these copies are kept (llama/tile_cache.h); empty: nowhere
+  std::string memory;      // of the whole process, as "11G" (engine/streaming_plan.h); empty: what is available
   std::string draft_weights = "auto";    // repacked weights of a draft model (llama/weight_tiles.h): auto, 4-bit or
                                          // file
   std::string kv_type = "f16";           // of both models' caches: f16, q8_0

@@ -20,6 +20,7 @@
 #include "model_file/encoder.h"
 #include "platform/cores.h"
 #include "platform/memory.h"
+#include "platform/user_folder.h"
 #include "speculative/block_drafter.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/drafting_head.h"
@@ -38,7 +39,14 @@ constexpr int timed_passes = 9;
 std::string in_milliseconds(double seconds) { return format("%.2f ms", 1e3 * seconds); }
 
 // Null, with a note, if it cannot be used.
-std::shared_ptr<TileCache> open_tile_cache(const GeneratorOptions& options, std::vector<std::string>& notes) {
+std::shared_ptr<TileCache> open_tile_cache(const GeneratorOptions& options, const StreamingPlan& streaming,
+                                           std::vector<std::string>& notes) {
+  const std::string own_folder = user_cache_folder();
+  if (streaming.is_needed() && options.tile_cache.empty() && !own_folder.empty()) {
+    const std::uint64_t room = 2 * streaming.weights;  // tiles of some types are larger than the file
+    return std::make_shared<TileCache>(
+        FolderLimit{own_folder + "/tiles", std::max(room, std::uint64_t{default_tile_cache_mib} << 20)});
+  }
   if (options.tile_cache.empty() || !options.repack) return nullptr;
   try {
     return std::make_shared<TileCache>(
@@ -48,6 +56,8 @@ std::shared_ptr<TileCache> open_tile_cache(const GeneratorOptions& options, std:
     return nullptr;
   }
 }
+
+std::string gigabytes(std::uint64_t bytes) { return format("%.2f GB", 1e-9 * static_cast<double>(bytes)); }
 
 // Leaves out what may be the reason for a failure. Returns false if all that is left was asked for.
 bool leave_out(const ModelPlan& plan, LoadedModels::Stage failed, const std::string& why, LeftOut& without) {
@@ -89,7 +99,7 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, const ModelPlan& pla
       plan_(plan),
       notes_(plan.notes),
       draft_place_(plan.draft ? plan.draft->place : Place()),
-      tile_cache_(open_tile_cache(options, notes_)),
+      tile_cache_(open_tile_cache(options, plan_.streaming, notes_)),
       threads_(std::move(threads)) {
   stage = Stage::target;
   target_model_ = std::make_shared<Model>(plan_.target.parts, model_options(plan_.target));
@@ -128,6 +138,7 @@ Model::Options LoadedModels::model_options(const PlannedModel& planned) const {
   model.is_head = planned.is_head;
   model.progress = options_.progress;
   model.tile_cache = tile_cache_;
+  model.streams = plan_.streaming.is_needed() && &planned == &plan_.target;
   return model;
 }
 
@@ -294,15 +305,35 @@ void LoadedModels::draft_from(DraftModelProposer model) {
 void LoadedModels::repack() {
   const TileWeights draft_weights = parse_tile_weights(options_.draft_weights);
   const int threads = threads_->size();
-  note(target_model_->repack(TileWeights::exact, threads, draft_model_ ? draft_model_->weight_bytes() : 0,
-                             options_.progress));
+  if (!plan_.streaming.is_needed()) repack_target();
   if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
+  if (plan_.streaming.is_needed()) stream_target();  // once the draft has released its file's pages
   if (tile_cache_) {
     for (const std::string& sentence : tile_cache_->take_notes()) note(sentence);
   }
   if (!head_ || draft_weights == TileWeights::exact) return;
   Model& head = draft_model_ ? *draft_model_ : *target_model_;
   note(head.shortlist_output(*target_model_, threads, options_.progress));
+}
+
+void LoadedModels::repack_target() {
+  note(target_model_->repack(TileWeights::exact, threads_->size(), draft_model_ ? draft_model_->weight_bytes() : 0,
+                             options_.progress));
+}
+
+void LoadedModels::stream_target() {
+  const std::string file = printable(std::filesystem::path(target_model_->path()).filename().string());
+  if (!tile_cache_) return note(file + " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): passes read it through the system's cache, which is slow");
+  note(target_model_->stream(*tile_cache_, plan_.streaming.for_weights(), threads_->size(), options_.progress));
+  const StreamedWeights* const weights = target_model_->streamed_weights();
+  if (weights == nullptr || weights->bytes().streamed() == 0) return;
+  const StreamedBytes& bytes = weights->bytes();
+  const auto streamed = static_cast<double>(bytes.streamed());
+  note(file + " is larger than the memory: of " + gigabytes(bytes.total) + " of weights, " + gigabytes(bytes.stay) +
+       " stay; every pass reads " + gigabytes(bytes.streamed()) + " from the disk at " +
+       gigabytes(static_cast<std::uint64_t>(weights->bytes_per_second())) + "/s, about " +
+       format("%.2g", streamed / weights->bytes_per_second()) + " s" +
+       (proposer_ && has_draft(plan_.draft_source) ? "; drafts make a pass worth several tokens" : "; a draft model (-md) makes a pass worth several tokens"));
 }
 
 void LoadedModels::set_cancel_check(const std::function<bool()>& cancelled) {

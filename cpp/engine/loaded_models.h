@@ -72,6 +72,8 @@ class LoadedModels {
   std::shared_ptr<const CorpusIndex> load_corpus();
   void draft_from(DraftModelProposer model);
   void repack();
+  void repack_target();
+  void stream_target();
   void choose_place_of_draft();
   double seconds_of_pass(Context& draft) const;
   void note(const std::string& sentence);

@@ -39,6 +39,7 @@ class Planner {
     plan_context(resolved.parts);
     plan_target();
     if (!resolved.parts.empty()) plan_draft(std::move(resolved.parts));
+    plan_streaming();
     return std::move(plan_);
   }
 
@@ -136,6 +137,20 @@ class Planner {
     throw WrongValue("draft_window", std::to_string(window),
                      "at most " + std::to_string(trained) + ", the context that the draft " + parts.front().path +
                          " was trained with");
+  }
+
+  void plan_streaming() {
+    const PlannedModel& target = plan_.target;
+    const StreamingPlan plan =
+        specdec::plan_streaming(options_, plan_.memory.caches, max_draft_tokens + 1, target.parts,
+                                plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), available_memory());
+    if (!plan.is_needed()) return;
+    const char* const reason = target.offload.is_used() || !target.rpc_servers.empty() ? "some run on other devices"
+                               : !options_.repack                                     ? "repacking is switched off"
+                               : !options_.use_mmap                                   ? "the file is not mapped"
+                                                                                      : nullptr;
+    if (reason == nullptr) plan_.streaming = plan;
+    else if (!options_.memory.empty()) note(std::string("weights beyond the memory are not streamed: ") + reason);
   }
 
   void place_on_devices(PlannedModel& model, const WantedPlace& wanted, int context, int most_rows) {

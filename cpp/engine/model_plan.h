@@ -10,6 +10,7 @@
 #include "engine/generator_options.h"
 #include "engine/memory.h"
 #include "engine/resolved_draft.h"
+#include "engine/streaming_plan.h"
 #include "gguf/gguf_file.h"
 #include "llama/offload.h"
 
@@ -50,6 +51,7 @@ struct ModelPlan {
   int context_length = 0;             // tokens of each sequence
   int draft_window = 0;               // tokens that a draft model reads at most; 0: there is none
   MemoryNeed memory;                  // on all devices together
+  StreamingPlan streaming;            // is_needed(): weights of the target are read from the disk in every pass
   std::vector<std::string> notes;     // about what cannot be done as asked
 
   // What may be left out if building fails.

@@ -52,7 +52,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
     const std::int64_t step = shape.signs.chunk_rows(params->nth), chunks = (shape.signs.rows + step - 1) / step;
     for (std::int64_t at = params->ith; at < chunks; at = ggml_threadpool_chunk_add(params->threadpool, 1)) {
       const std::int64_t row = at * step, last = std::min(shape.signs.rows, row + step);
-      shape.signs.multiply(0, 0, panel, shape.n, row, last, own.logits, step, own.scratch);
+      shape.signs.multiply(shape.signs.matrix(0, 0), panel, shape.n, row, last, own.logits, step, own.scratch);
       for (std::int64_t c = 0; c < shape.n; ++c) {
         const float* logits = own.logits + c * step;
         std::memcpy(column_of(op, c) + row, logits, idx(last - row) * sizeof(float));
@@ -68,7 +68,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
       for (std::int64_t tile = 0; tile < shape.tiles; ++tile) {
         if (of_column[tile] < least || turn++ % params->nth != params->ith) continue;
         const std::int64_t row = tile * blocks::tile_rows, last = std::min(shape.weights.rows, row + blocks::tile_rows);
-        shape.weights.multiply(0, 0, own.panel, 1, row, last, column_of(op, c) + row, 0, own.scratch);
+        shape.weights.multiply(shape.weights.matrix(0, 0), own.panel, 1, row, last, column_of(op, c) + row, 0, own.scratch);
       }
     }
     return true;

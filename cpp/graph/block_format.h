@@ -23,10 +23,19 @@ inline std::optional<blocks::Type> type_of(int type) {
 // Also used for 8-bit keys and values of attention without flash attention. Rows may have any stride.
 struct BlockFormat {
   explicit BlockFormat(const ggml_tensor* t)
-      : BlockFormat(t, tiles_of(t) != nullptr ? tiles_of(t)->type : t->type,
-                    tiles_of(t) != nullptr ? tiles_of(t)->data : nullptr) {}
+      : BlockFormat(t, tiles_of(t) != nullptr ? tiles_of(t)->type : t->type, tiles_data(t)) {
+    is_tiled = tiles != nullptr || streamed_of(t) != nullptr;
+  }
   BlockFormat(const ggml_tensor* t, int ggml_type, const std::uint8_t* with_tiles)
-      : tiles(with_tiles), type(*type_of(ggml_type)), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
+      : tiles(with_tiles),
+        is_tiled(with_tiles != nullptr),
+        type(*type_of(ggml_type)),
+        k(t->ne[0]),
+        rows(t->ne[1]),
+        tensor(t) {}
+  static const std::uint8_t* tiles_data(const ggml_tensor* t) {
+    return tiles_of(t) != nullptr ? tiles_of(t)->data : nullptr;
+  }
 
   const char* rejection(const ggml_tensor*) const { return nullptr; }  // block_traits has checked them
   std::int64_t blocks() const { return k / blocks::block_size; }
@@ -43,11 +52,14 @@ struct BlockFormat {
             void* panel) const {
     kernels().pack(type, x, n, k, column, block_begin, block_end, static_cast<blocks::PanelBlock*>(panel));
   }
-  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin,
+  const std::uint8_t* matrix(std::int64_t i2, std::int64_t i3) const {
+    if (is_tiled) return tiles + i2 * blocks::tiles_bytes(type, rows, k);
+    return reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
+  }
+  void multiply(const std::uint8_t* first_row, const void* panel, std::int64_t n, std::int64_t row_begin,
                 std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) const {
-    const auto* weights = reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
-    const std::uint8_t* copy = tiles != nullptr ? tiles + i2 * blocks::tiles_bytes(type, rows, k) : nullptr;
-    const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k, copy};
+    const blocks::Matrix matrix{type, is_tiled ? nullptr : first_row, static_cast<std::int64_t>(tensor->nb[1]), k,
+                                is_tiled ? first_row : nullptr};
     kernels().matmul(matrix, static_cast<const blocks::PanelBlock*>(panel), n, row_begin, row_end, out, ldo, scratch);
   }
 
@@ -57,6 +69,7 @@ struct BlockFormat {
   }
 
   const std::uint8_t* tiles;  // or null
+  bool is_tiled;              // products read tiles
   blocks::Type type;
   std::int64_t k, rows;
   const ggml_tensor* tensor;

@@ -96,8 +96,7 @@ const BlockTiles* tiles_of(const ggml_tensor* weights) { return static_cast<cons
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op) {
   const ggml_tensor* w = op->src[0];
   if (!is_product(op) || !valid_activations(op->src[1]) || w->nb[0] != ggml_type_size(w->type)) return nullptr;
-  const bool has_tiles = tiles_of(w) != nullptr && tiles_of(w)->data != nullptr;
-  return is_block_type(w->type) || has_tiles ? product_traits<BlockFormat>(op) : nullptr;
+  return is_block_type(w->type) || BlockFormat::tiles_data(w) != nullptr ? product_traits<BlockFormat>(op) : nullptr;
 }
 
 }  // namespace specdec

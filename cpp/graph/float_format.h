@@ -33,9 +33,12 @@ struct FloatFormat {
             void* panel) const {
     floats::pack(kernels(), x, n, k, column, block_begin, block_end, static_cast<float*>(panel));
   }
-  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin,
+  const std::uint8_t* matrix(std::int64_t i2, std::int64_t i3) const {
+    return reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
+  }
+  void multiply(const std::uint8_t* first_row, const void* panel, std::int64_t n, std::int64_t row_begin,
                 std::int64_t row_end, float* out, std::int64_t ldo, void*) const {
-    const floats::Matrix matrix{type(), row_of(tensor, 0, i2, i3), static_cast<std::int64_t>(tensor->nb[1]), k};
+    const floats::Matrix matrix{type(), first_row, static_cast<std::int64_t>(tensor->nb[1]), k};
     kernels().matmul(matrix, static_cast<const float*>(panel), n, row_begin, row_end, out, ldo);
   }
 

@@ -10,8 +10,9 @@
 //   std::size_t panel_bytes(n)                     bytes of n packed columns; linear in n
 //   std::size_t scratch_bytes(n)                   bytes of scratch memory per thread
 //   void pack(const float* x, n, column, block_begin, block_end, void* panel)
-//   void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)
-//                                                  multiplies matrix (i2, i3); `out` begins with row_begin
+//   const std::uint8_t* matrix(i2, i3)             the first row of matrix (i2, i3)
+//   void multiply(const std::uint8_t* first_row, const void* panel, n, row_begin, row_end, float* out, ldo,
+//                 void* scratch)                   multiplies rows of a matrix; `out` begins with row_begin
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,9 @@
 #include "base/index.h"
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
+#include "graph/blocks.h"
 #include "graph/op_failure.h"
+#include "graph/streamed_matrix.h"
 #include "traits.h"
 
 namespace specdec {
@@ -32,6 +35,12 @@ inline const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i
 }
 inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
   return const_cast<float*>(row_of(static_cast<const ggml_tensor*>(t), i1, i2, i3));
+}
+
+// The parts of a matrix that a stream holds; null: it lies in memory as a whole.
+inline const StreamedMatrix* streamed_of(const ggml_tensor* weights) {
+  const BlockTiles* const tiles = tiles_of(weights);
+  return tiles != nullptr ? tiles->streamed : nullptr;
 }
 
 inline bool is_product(const ggml_tensor* op) { return op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID; }
@@ -76,6 +85,16 @@ void pack_share(const Format& w, std::int64_t n, void* panel, int thread, int nu
   }
 }
 
+// Rows that cannot be read stay as they are: the stream has the reason, for the end of the pass.
+template <class Format>
+void multiply_parts(const Format& w, const StreamedMatrix& streamed, const void* panel, std::int64_t n,
+                    std::int64_t row_begin, std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) {
+  streamed.each_part(row_begin, row_end, [&](const std::uint8_t* first_row, std::int64_t begin, std::int64_t end) {
+    w.multiply(first_row, panel, n, begin, end, out, ldo, scratch);
+    out += end - begin;
+  });
+}
+
 // MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. If W is a single matrix, all of x is one product;
 // otherwise every (i2, i3) is one. All columns are packed first, so that there is only one barrier.
 template <class Format>
@@ -100,7 +119,11 @@ class MatMul final : public ggml::cpu::tensor_traits {
     void* scratch = work.take<char>(0) + idx(params->ith) * Workspace::padded(w.scratch_bytes(n));
     const auto panel = [&](std::int64_t product) { return panels + idx(product) * panel_bytes; };
 
-    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
+    const StreamedMatrix* const streamed = streamed_of(w.tensor);
+    if (params->ith == 0) {
+      ggml_threadpool_chunk_set(params->threadpool, params->nth);
+      if (streamed != nullptr) streamed->begin();
+    }
     for (std::int64_t product = 0; product < count; ++product) {
       pack_share(w, n, panel(product), params->ith, params->nth, [&](std::int64_t c) {
         const std::int64_t i1 = c % x->ne[1], outer = product + c / x->ne[1];
@@ -115,8 +138,10 @@ class MatMul final : public ggml::cpu::tensor_traits {
       const std::int64_t product = at / chunks, row = at % chunks * chunk_rows, i2 = product % x->ne[2],
                          i3 = product / x->ne[2];
       const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
-      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3) + row,
-                 stride, scratch);
+      float* const out = row_of(op, 0, i2, i3) + row;
+      const std::int64_t end = std::min(w.rows, row + chunk_rows);
+      if (streamed == nullptr) w.multiply(w.matrix(w2, w3), panel(product), n, row, end, out, stride, scratch);
+      else multiply_parts(w, *streamed, panel(product), n, row, end, out, stride, scratch);
     }
     return true;
   }
@@ -170,7 +195,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
       const std::int64_t count = starts[e + 1] - starts[e];
       for (std::int64_t row = begin; row < end && count > 0; row += step) {
         const std::int64_t last = std::min(end, row + step), rows = last - row;
-        w.multiply(e, 0, panels + w.panel_bytes(starts[e]), count, row, last, output, rows, own);
+        w.multiply(w.matrix(e, 0), panels + w.panel_bytes(starts[e]), count, row, last, output, rows, own);
         for (std::int64_t c = 0; c < count; ++c) {
           const Pair& pair = pairs[starts[e] + c];
           std::memcpy(row_of(op, pair.used, pair.token, 0) + row, output + c * rows, idx(rows) * sizeof(float));

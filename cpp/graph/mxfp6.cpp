@@ -47,9 +47,9 @@ struct Mxfp6Format {
             void* panel) const {
     kernels().quantize(x, n, k, column, block_begin, block_end, panel);
   }
-  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin,
+  void multiply(const std::uint8_t* first_row, const void* panel, std::int64_t n, std::int64_t row_begin,
                 std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) const {
-    kernels().matmul(matrix(i2, i3), k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo,
+    kernels().matmul(first_row, k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo,
                      scratch);
   }
 

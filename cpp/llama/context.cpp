@@ -371,6 +371,7 @@ void Context::try_pass(const llama_batch& batch, RowRange wanted) {
 
 void Context::check_pass(int status, int num_tokens) {
   model_->check_devices();
+  model_->check_stream();
   if (status == 2) throw Cancelled("generation was cancelled");
   const std::string failure = take_failure();
   if (status == 0 && failure.empty()) return;

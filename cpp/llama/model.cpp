@@ -150,13 +150,15 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
       false;  // llama.cpp's repacked weights round differently for each batch size; ours are in weight_tiles.h
   if (Q8Copy::is_needed(parts, offload_)) {
     copy_ = std::make_unique<Q8Copy>(parts, offload_, options.progress);
-  } else if (options.tile_cache != nullptr) {
+  } else if (options.tile_cache != nullptr || options.streams) {
     tile_cache_ = options.tile_cache;
     files_ = std::make_unique<ModelFiles>(parts);
   }
+  if (options.streams) parts_ = parts;
   // With kept tiles little of the file is needed; reading the rest would be a waste.
-  const bool is_kept = files_ != nullptr && offload_.num_layers == 0 && tile_cache_->has_tiles_of(*files_);
-  if (options.use_mmap && is_kept) params.load_mode = LLAMA_LOAD_MODE_MMAP;
+  const bool is_kept = tile_cache_ != nullptr && files_ != nullptr && offload_.num_layers == 0 &&
+                       tile_cache_->has_tiles_of(*files_);
+  if (options.use_mmap && (is_kept || options.streams)) params.load_mode = LLAMA_LOAD_MODE_MMAP;
   else if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
   Watch watch(options.progress, "loading", path_);
   params.progress_callback = [](float share, void* watching) {
@@ -232,6 +234,39 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
                         tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell, tile_cache_.get(),
                                                                files_.get());
                       });
+}
+
+std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_threads,
+                          const LoadProgressCallback& progress) {
+  const bool resident_output = has_head();
+  const std::uint64_t least = StreamedWeights::least_memory(get(), parts_, resident_output);
+  if (memory < least) {
+    throw ModelError(path_ + ": weights that are read from the disk in every pass need " + mebibytes(least) +
+                     " of memory, and " + mebibytes(memory) + " are left for them");
+  }
+  Watch watch(progress, "arranging the weights of", path_);
+  const auto tell = [&](double share) {
+    watch.tell(share);
+    watch.check();
+  };
+  const std::string problem =
+      path_ + ": the weights are larger than the memory, and they are read through the system's cache, which is slow: ";
+  try {
+    streamed_ = std::make_unique<StreamedWeights>(get(), parts_, *files_, cache, memory, resident_output, num_threads,
+                                                  tell);
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    return problem + error.what();
+  } catch (const std::bad_alloc&) {
+    return problem + "the system gives no memory";
+  }
+  return "";
+}
+
+void Model::check_stream() const {
+  if (!streamed_ || streamed_->stream() == nullptr || !streamed_->stream()->has_failed()) return;
+  throw ModelError(path_ + ": weights could not be read during a pass: " + streamed_->stream()->take_problem());
 }
 
 std::string Model::shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress) {

@@ -13,6 +13,7 @@
 #include "llama/load_progress.h"
 #include "llama/q8_0_copy.h"
 #include "llama/rpc_server.h"
+#include "llama/streamed_weights.h"
 #include "llama/vocabulary.h"
 #include "llama/weight_tiles.h"
 #include "model_file/head_file.h"
@@ -34,6 +35,7 @@ class Model {
     bool is_head = false;                   // the file holds only a drafting head (head_file.h)
     LoadProgressCallback progress;          // null: no reports
     std::shared_ptr<TileCache> tile_cache;  // null: none
+    bool streams = false;                   // stream() follows, so the mapped file is not read ahead
   };
 
   explicit Model(const std::string& path) : Model(GgufFile::read_parts(path), Options()) {}
@@ -80,6 +82,13 @@ class Model {
   // Makes the HeadOutput of the loaded drafting head if that helps. The target may be in the same file or in another
   // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
+  // Keeps as many matrices as fit into this many bytes and streams the others (streamed_weights.h). cache: where tiles
+  // of the model are kept. Threads and progress as in repack(). Returns why it was not done; empty: it was. Throws
+  // ModelError if the memory is too small.
+  std::string stream(TileCache& cache, std::uint64_t memory, int num_threads, const LoadProgressCallback& progress = {});
+  const StreamedWeights* streamed_weights() const { return streamed_.get(); }  // null: nothing is streamed
+  // Throws ModelError if weights could not be read since the last call.
+  void check_stream() const;
   // Throws ModelError once one of them, or an RPC server, is lost, or if this error of a failed call says so.
   void check_devices(const std::string& error = "") const;
 
@@ -93,6 +102,7 @@ class Model {
                            const std::function<void(const std::function<void(double)>&)>& copy);
 
   std::string path_;
+  std::vector<GgufFile> parts_;  // headers, if weights will be streamed
   Offload offload_;
   std::string weights_without_kernels_;
   HeadKind head_kind_ = HeadKind::none;
@@ -103,6 +113,7 @@ class Model {
   std::shared_ptr<TileCache> tile_cache_;  // null: none
   std::unique_ptr<ModelFiles> files_;      // for the tile cache
   std::unique_ptr<WeightTiles> tiles_;
+  std::unique_ptr<StreamedWeights> streamed_;
   std::unique_ptr<HeadOutput> head_output_;
   std::unique_ptr<BlockRows> block_rows_;
   std::unique_ptr<Q8Copy> copy_;  // the model may be mapped from it

@@ -112,6 +112,44 @@ std::unique_ptr<TileMemory> TileCache::find(const ModelFiles& model, const std::
   return nullptr;
 }
 
+std::string TileCache::read(const ModelFiles& model, const std::vector<TileCopy>& copies, int num_threads,
+                            const std::function<void(std::size_t, const std::uint8_t*, std::size_t)>& visit,
+                            const std::function<void(double)>& progress) {
+  const Entry entry(model, copies);
+  const std::string path = folder_.path_of(entry.name).string();
+  for (bool is_made = false;; is_made = true) {
+    std::error_code ignored;
+    if (is_made || std::filesystem::exists(path, ignored)) {
+      try {
+        read_tile_file(path, entry.key, entry.bytes, num_threads, visit, progress);
+        if (!model.are_unchanged()) throw Error("the model's file was changed while it was loaded; load it again");
+        folder_.mark_used(entry.name);
+        return path;
+      } catch (const UnusableFile& error) {
+        folder_.remove(entry.name);
+        if (is_made) throw;
+        notes_.push_back(std::string("kept weights are repacked again: ") + error.what());
+      }
+    }
+    make(entry, copies, num_threads, progress);
+  }
+}
+
+void TileCache::make(const Entry& entry, const std::vector<TileCopy>& copies, int num_threads,
+                     const std::function<void(double)>& progress) {
+  if (!folder_.make_room(entry.bytes + huge_page_bytes)) {
+    throw Error(folder_.path() + ": has no room for repacked weights of " + mebibytes(entry.bytes) +
+                "; raise its limit, or free some of the disk");
+  }
+  OutputFile output(folder_.path_of(entry.name).string(), true, "");
+  const auto from_model = [&](std::size_t at, std::size_t count, std::uint8_t* memory) -> const std::uint8_t* {
+    write_tile_bytes(copies, at, count, memory);
+    return memory;
+  };
+  write_tile_file(output.file(), entry.key, entry.bytes, from_model, num_threads, progress);
+  output.publish();
+}
+
 // With the file's small pages, passes take a tenth longer.
 void TileCache::make_private(const SharedMapping& tiles, std::size_t bytes) const {
   for (std::size_t at = 0; at < bytes && !is_ending_; at += bytes_at_once) {
@@ -153,7 +191,8 @@ void TileCache::write(File file, const Entry& entry, const std::uint8_t* tiles) 
   }
   const std::string part = entry.name + ".part";
   try {
-    write_tile_file(file, entry.key, tiles, entry.bytes);
+    const auto in_memory = [&](std::size_t at, std::size_t, std::uint8_t*) { return tiles + at; };
+    write_tile_file(file, entry.key, entry.bytes, in_memory, 1, [](double) {});
     file.close();
     replace_file(folder_.path_of(part).string(), folder_.path_of(entry.name).string());
   } catch (const std::exception&) {  // a full disk

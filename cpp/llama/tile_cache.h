@@ -48,6 +48,12 @@ class TileCache {
   // Null if there are no usable tiles. Threads, progress and errors as in TileMemory.
   std::unique_ptr<TileMemory> find(const ModelFiles& model, const std::vector<TileCopy>& copies, int num_threads,
                                    const std::function<void(double)>& progress);
+  // Reads the tiles past the system's cache (llama/tile_file.h), after writing them if there are none that are usable.
+  // Threads and progress as in TileMemory; visit: on any of the threads. Returns the path of the file. Throws Error if
+  // they can be neither found nor kept.
+  std::string read(const ModelFiles& model, const std::vector<TileCopy>& copies, int num_threads,
+                   const std::function<void(std::size_t, const std::uint8_t*, std::size_t)>& visit,
+                   const std::function<void(double)>& progress);
   // Writes these tiles on another thread, unless another process is writing them.
   void keep(const ModelFiles& model, const std::vector<TileCopy>& copies, const TileMemory& tiles);
   std::vector<std::string> take_notes();  // sentences about what could not be read or kept
@@ -55,6 +61,8 @@ class TileCache {
  private:
   struct Entry;
   void write(File file, const Entry& entry, const std::uint8_t* tiles);
+  void make(const Entry& entry, const std::vector<TileCopy>& copies, int num_threads,
+            const std::function<void(double)>& progress);
   void make_private(const SharedMapping& tiles, std::size_t bytes) const;
 
   const BoundedFolder folder_;

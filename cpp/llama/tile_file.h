@@ -16,13 +16,23 @@
 
 namespace specdec {
 
-// Throws Error.
-void write_tile_file(File& file, const std::string& key, const std::uint8_t* tiles, std::size_t bytes);
+// Tiles [at, at + count) in bytes: where they are, or written to this memory and there.
+using TileBytes = std::function<const std::uint8_t*(std::size_t at, std::size_t count, std::uint8_t* memory)>;
+// Calls progress(share done) on this thread. Throws Error.
+void write_tile_file(File& file, const std::string& key, std::size_t bytes, const TileBytes& tiles, int num_threads,
+                     const std::function<void(double)>& progress);
 
 // Returns null if the system cannot map such files. Checks the hashes on this many threads and calls progress(share
 // done) on this one. Throws UnusableFile if the file is damaged or has another key or size, or Error if it cannot be
 // read.
 std::unique_ptr<SharedMapping> map_tile_file(const std::string& path, const std::string& key, std::size_t bytes,
                                              int num_threads, const std::function<void(double)>& progress);
+
+// Reads all tiles past the system's cache and calls visit(at, tiles, count) for each piece on any of the threads, once
+// its hash was checked. Otherwise as map_tile_file().
+void read_tile_file(const std::string& path, const std::string& key, std::size_t bytes, int num_threads,
+                    const std::function<void(std::size_t, const std::uint8_t*, std::size_t)>& visit,
+                    const std::function<void(double)>& progress);
+std::size_t tile_file_start();  // bytes of a file before its tiles
 
 }  // namespace specdec

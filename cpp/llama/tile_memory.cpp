@@ -27,6 +27,30 @@ std::shared_ptr<std::uint8_t> huge_pages_of(std::uint64_t size) {
 
 }  // namespace
 
+void write_tile_bytes(const std::vector<TileCopy>& copies, std::size_t at, std::size_t count, std::uint8_t* to) {
+  const std::size_t end = at + count;
+  std::size_t start = 0;  // of a copy
+  std::vector<std::uint8_t> whole;
+  for (const auto& [weights, type] : copies) {
+    const auto bytes = static_cast<std::size_t>(bytes_of_tile(weights, type));
+    const std::size_t next = start + idx(num_tiles(weights)) * bytes;
+    while (at < std::min(end, next)) {
+      const std::size_t tile = (at - start) / bytes, skip = (at - start) % bytes, part = std::min(bytes - skip, end - at);
+      const auto number = static_cast<std::int64_t>(tile);
+      if (part == bytes) {
+        write_tiles(weights, type, number, number + 1, to);
+      } else {
+        whole.resize(bytes);
+        write_tiles(weights, type, number, number + 1, whole.data());
+        std::memcpy(to, whole.data() + skip, part);
+      }
+      at += part;
+      to += part;
+    }
+    start = next;
+  }
+}
+
 std::uint64_t TileMemory::bytes_of(const std::vector<TileCopy>& copies) {
   std::uint64_t bytes = 0;
   for (const TileCopy& copy : copies) bytes += tiles_bytes(copy.weights, copy.type);

@@ -16,6 +16,9 @@ struct TileCopy {
   int type;  // a ggml_type that the weights can have tiles of
 };
 
+// Writes bytes [at, at + count) of the copies, one after another. Throws std::bad_alloc.
+void write_tile_bytes(const std::vector<TileCopy>& copies, std::size_t at, std::size_t count, std::uint8_t* to);
+
 class TileMemory {
  public:
   static std::uint64_t bytes_of(const std::vector<TileCopy>& copies);

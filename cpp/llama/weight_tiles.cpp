@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 
-#include "ggml-backend.h"
 #include "graph/blocks.h"
 #include "llama-model.h"
+#include "llama/matrices.h"
 #include "platform/memory.h"
 
 namespace specdec {
 namespace {
-
-// Whether the tensor lies in a mapped file, so that its pages can be released.
-bool is_mapped(const ggml_tensor* tensor) {
-  return tensor->buffer != nullptr &&
-         std::strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(tensor->buffer)), "CPU_Mapped") == 0;
-}
 
 double bits_of(int type) {
   const auto of_ggml = static_cast<ggml_type>(type);
@@ -36,36 +29,15 @@ int rounded_type(const ggml_tensor* tensor, const Rounding& rounding) {
   return may_be && bits_of(tensor->type) > bits_of(rounding.type) ? rounding.type : tensor->type;
 }
 
-struct Matrix {
-  ggml_tensor* weights;
-  bool is_output;
-};
-
-// The matrices that products read, each once. The embedding counts only if it is also the output matrix.
-std::vector<Matrix> matrices_of(const llama_model* model) {
-  const auto& tensors = llama_internal_get_tensor_map(model);
-  const bool has_output =
-      std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return entry.first == "output.weight"; });
-  std::vector<Matrix> result;
-  for (const auto& [name, tensor] : tensors) {
-    const bool only_looked_up = name.rfind("per_layer_token_embd", 0) == 0 || name.rfind("markov_", 0) == 0 ||
-                                name == "position_embd.weight" || (name == "token_embd.weight" && has_output);
-    const auto is_same = [&, same = tensor](const Matrix& matrix) { return matrix.weights == same; };
-    if (only_looked_up || !is_mapped(tensor) || std::any_of(result.begin(), result.end(), is_same)) continue;
-    result.push_back({tensor, name == "output.weight" || name == "token_embd.weight"});
-  }
-  return result;
-}
-
 // Whether this copy holds only the signs. Such a matrix has no other copy: the second of the two passes reads few rows,
 // which cost little in the file's layout.
 bool is_of_signs(const TileCopy& copy) { return copy.type == GGML_TYPE_Q1_0 && copy.weights->type != GGML_TYPE_Q1_0; }
 
 std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
-  constexpr std::uint64_t cached_bytes =
+  constexpr std::uint64_t bytes_in_caches =
       64 << 20;  // a smaller model fits into the processor's caches, where bytes cost little
   constexpr std::int64_t sensitive_weights = 200000000;
-  const bool rounds = weights != TileWeights::exact, is_large = llama_model_size(model) > cached_bytes;
+  const bool rounds = weights != TileWeights::exact, is_large = llama_model_size(model) > bytes_in_caches;
   const std::vector<Matrix> matrices = matrices_of(model);
   std::int64_t num_weights = 0;
   for (const Matrix& matrix : matrices) num_weights += matrix.is_output ? 0 : ggml_nelements(matrix.weights);

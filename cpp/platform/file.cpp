@@ -17,10 +17,14 @@ File& File::operator=(File&& other) noexcept {
   return *this;
 }
 
+void File::fail_short() const {
+  throw Error(path_ + ": became shorter while it was read; do not change it while it is in use");
+}
+
 void File::read(std::uint64_t offset, void* to, std::size_t bytes) const {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t count = read_some(offset + done, static_cast<char*>(to) + done, bytes - done);
-    if (count == 0) throw Error(path_ + ": became shorter while it was read; do not change it while it is in use");
+    if (count == 0) fail_short();
     done += count;
   }
 }

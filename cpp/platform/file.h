@@ -10,9 +10,13 @@
 
 namespace specdec {
 
+// Reads of a file that was opened directly begin at multiples of this, in the file and in memory, and are as long.
+constexpr std::size_t direct_block_bytes = 4096;
+
 class File {
  public:
   static File open(const std::string& path);            // to read
+  static File open_direct(const std::string& path);     // to read past the system's cache, where it supports this
   static File create(const std::string& path);          // to read and write; old contents are dropped
   static File open_or_create(const std::string& path);  // to read and write; contents are kept
   // To read and write; nullopt if a file of this name exists, perhaps another process's.
@@ -24,6 +28,7 @@ class File {
 
   // For any thread; offsets count from the start of the file.
   void read(std::uint64_t offset, void* to, std::size_t bytes) const;              // throws if the file ends earlier
+  [[noreturn]] void fail_short() const;                                            // the error of such an end
   std::size_t read_some(std::uint64_t offset, void* to, std::size_t bytes) const;  // returns how many; 0: the end
   // Throws std::bad_alloc or std::length_error before reading if there is too little memory.
   std::string read_all() const;

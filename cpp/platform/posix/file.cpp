@@ -54,6 +54,19 @@ File File::open(const std::string& path) {
   return {path, file};
 }
 
+File File::open_direct(const std::string& path) {
+#ifdef O_DIRECT
+  // File systems in memory, and some others, refuse the flag.
+  const int direct = open_file(path, O_RDONLY | O_DIRECT);
+  if (direct >= 0) return {path, direct};
+#endif
+  File file = open(path);
+#ifdef F_NOCACHE
+  fcntl(descriptor(file.handle_), F_NOCACHE, 1);
+#endif
+  return file;
+}
+
 File File::create(const std::string& path) {
   const int file = open_file(path, O_RDWR | O_CREAT | O_TRUNC);
   if (file < 0) fail_open(path);

@@ -29,9 +29,9 @@ HANDLE system_handle(std::intptr_t handle) {
 }
 
 // Returns -1 (INVALID_HANDLE_VALUE) on failure. As on POSIX, an open file may be renamed and removed.
-std::intptr_t open_file(const std::string& path, DWORD access, DWORD creation) {
+std::intptr_t open_file(const std::string& path, DWORD access, DWORD creation, DWORD flags = FILE_ATTRIBUTE_NORMAL) {
   constexpr DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
-  HANDLE file = CreateFileW(to_utf16(path).c_str(), access, shared, nullptr, creation, FILE_ATTRIBUTE_NORMAL, nullptr);
+  HANDLE file = CreateFileW(to_utf16(path).c_str(), access, shared, nullptr, creation, flags, nullptr);
   return reinterpret_cast<std::intptr_t>(file);
 }
 
@@ -51,6 +51,11 @@ File File::open(const std::string& path) {
   const std::intptr_t file = open_file(path, GENERIC_READ, OPEN_EXISTING);
   if (file < 0) fail_open(path);
   return {path, file};
+}
+
+File File::open_direct(const std::string& path) {
+  const std::intptr_t file = open_file(path, GENERIC_READ, OPEN_EXISTING, FILE_FLAG_NO_BUFFERING);
+  return file < 0 ? open(path) : File(path, file);
 }
 
 File File::create(const std::string& path) {
