@@ -14,6 +14,7 @@
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "llama/context.h"
+#include "llama/streamed_weights.h"
 #include "llama/devices.h"
 
 namespace py = pybind11;
@@ -74,9 +75,9 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     const auto model = std::make_shared<specdec::Model>(specdec::GgufFile::read_parts(path), model_options);
     if (memory > 0) {
       specdec::TileCache cache({tile_cache, std::uint64_t{1} << 40});
-      const std::string problem = model->stream(cache, memory, n_threads);
+      const std::string problem = model->stream(cache, std::max(memory, model->least_streamed_memory(n_threads)), n_threads);
       if (!problem.empty()) throw specdec::ModelError(problem);
-      if (model->streamed_weights()->stream() == nullptr) throw specdec::ModelError(path + ": nothing is streamed");
+      if (!model->streamed_weights()->reads_from_disk()) throw specdec::ModelError(path + ": nothing is streamed");
     }
     if (!repack.empty()) {
       const std::string problem = model->repack(specdec::parse_tile_weights(repack), n_threads, memory_to_leave);
@@ -121,7 +122,7 @@ devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: al
 width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
 pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
     len(tokens) is less than width * width / 2
-memory: bytes for the weights' matrices; the rest is streamed (docs/memory.md), and ModelError if nothing is; 0: they are mapped
+memory: bytes for the weights' matrices, or as many as are needed at least; the rest is streamed (docs/memory.md), and ModelError if nothing is; 0: they are mapped
 tile_cache: a folder for that, where tiles of the model are kept
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.

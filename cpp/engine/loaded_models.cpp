@@ -16,6 +16,7 @@
 #include "llama/backend.h"
 #include "llama/block_context.h"
 #include "llama/embedding_context.h"
+#include "llama/streamed_weights.h"
 #include "model_file/block_file.h"
 #include "model_file/encoder.h"
 #include "platform/cores.h"
@@ -323,17 +324,27 @@ void LoadedModels::repack_target() {
 
 void LoadedModels::stream_target() {
   const std::string file = printable(std::filesystem::path(target_model_->path()).filename().string());
-  if (!tile_cache_) return note(file + " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): passes read it through the system's cache, which is slow");
+  if (!tile_cache_) {
+    return note(file +
+                " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): "
+                "passes read it through the system's cache, which is slow");
+  }
   note(target_model_->stream(*tile_cache_, plan_.streaming.for_weights(), threads_->size(), options_.progress));
   const StreamedWeights* const weights = target_model_->streamed_weights();
-  if (weights == nullptr || weights->bytes().streamed() == 0) return;
+  if (weights == nullptr || !weights->reads_from_disk()) return;
   const StreamedBytes& bytes = weights->bytes();
-  const auto streamed = static_cast<double>(bytes.streamed());
-  note(file + " is larger than the memory: of " + gigabytes(bytes.total) + " of weights, " + gigabytes(bytes.stay) +
-       " stay; every pass reads " + gigabytes(bytes.streamed()) + " from the disk at " +
-       gigabytes(static_cast<std::uint64_t>(weights->bytes_per_second())) + "/s, about " +
-       format("%.2g", streamed / weights->bytes_per_second()) + " s" +
-       (proposer_ && has_draft(plan_.draft_source) ? "; drafts make a pass worth several tokens" : "; a draft model (-md) makes a pass worth several tokens"));
+  const double speed = weights->bytes_per_second();
+  std::string text = file + " is larger than the memory: of " + gigabytes(bytes.total) + " of weights, " +
+                     gigabytes(bytes.stay + bytes.slots) + " stay";
+  if (bytes.streamed > 0) {
+    text += "; every pass reads " + gigabytes(bytes.streamed) + " from the disk at " +
+            gigabytes(static_cast<std::uint64_t>(speed)) + "/s, about " +
+            format("%.2g s", static_cast<double>(bytes.streamed) / speed);
+  }
+  if (bytes.slots < bytes.experts) text += "; experts that are used less are read when they are chosen";
+  text += has_draft(plan_.draft_source) ? "; drafts make a pass worth several tokens"
+                                        : "; a draft model (-md) makes a pass worth several tokens";
+  note(text);
 }
 
 void LoadedModels::set_cancel_check(const std::function<bool()>& cancelled) {

@@ -24,7 +24,7 @@ inline std::optional<blocks::Type> type_of(int type) {
 struct BlockFormat {
   explicit BlockFormat(const ggml_tensor* t)
       : BlockFormat(t, tiles_of(t) != nullptr ? tiles_of(t)->type : t->type, tiles_data(t)) {
-    is_tiled = tiles != nullptr || streamed_of(t) != nullptr;
+    is_tiled = tiles != nullptr || streamed_of(t) != nullptr || experts_of(t) != nullptr;
   }
   BlockFormat(const ggml_tensor* t, int ggml_type, const std::uint8_t* with_tiles)
       : tiles(with_tiles),

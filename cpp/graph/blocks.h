@@ -12,6 +12,7 @@ class tensor_traits;
 
 namespace specdec {
 
+struct CachedExperts;
 struct StreamedMatrix;
 
 // Whether our kernels multiply weights of this type (a ggml_type). If so, rounding does not depend on the number of
@@ -27,7 +28,7 @@ void decode_rows(const ggml_tensor* weights, std::int64_t first, std::int64_t co
 // null for any other operation. The choice depends only on types, strides and tiles, not on the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` or what is streamed instead of the weights. A
+// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` or what is read from the disk instead of the weights. A
 // copy of the same type changes no bit; a copy of another type is rounded. With signs (only a draft's output matrix has
 // them), a product reads the signs first and then the best rows of `data` or of the weights (best_rows.h).
 struct BlockTiles {
@@ -36,6 +37,7 @@ struct BlockTiles {
   const std::uint8_t* signs = nullptr;       // as Q1_0
   const StreamedMatrix* streamed = nullptr;  // instead of data: one matrix in parts; of block types as tiles, of others
                                              // as in the file
+  const CachedExperts* experts = nullptr;    // instead of data: several matrices, in the same layout
 };
 bool can_have_tiles(const ggml_tensor* weights,
                     int type);  // whether the weights can have a copy of this type; views cannot use it

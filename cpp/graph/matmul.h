@@ -23,6 +23,7 @@
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
 #include "graph/blocks.h"
+#include "graph/cached_experts.h"
 #include "graph/op_failure.h"
 #include "graph/streamed_matrix.h"
 #include "traits.h"
@@ -41,6 +42,11 @@ inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int6
 inline const StreamedMatrix* streamed_of(const ggml_tensor* weights) {
   const BlockTiles* const tiles = tiles_of(weights);
   return tiles != nullptr ? tiles->streamed : nullptr;
+}
+
+inline const CachedExperts* experts_of(const ggml_tensor* weights) {
+  const BlockTiles* const tiles = tiles_of(weights);
+  return tiles != nullptr ? tiles->experts : nullptr;
 }
 
 inline bool is_product(const ggml_tensor* op) { return op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID; }
@@ -180,7 +186,12 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     char* own = work.take<char>(0) + idx(params->ith) * (scratch_bytes + Workspace::padded(output_bytes(w, n)));
     float* output = reinterpret_cast<float*>(own + scratch_bytes);
 
-    if (params->ith == 0) group_by_expert(op->src[2], experts, pairs, starts);
+    const CachedExperts* const cached = experts_of(w.tensor);
+    if (params->ith == 0) {
+      group_by_expert(op->src[2], experts, pairs, starts);
+      if (cached != nullptr)
+        cached->begin(experts, takers(w, params->nth), [&](std::int64_t e) { return starts[e + 1] > starts[e]; });
+    }
     ggml_barrier(params->threadpool);
     for (std::int64_t e = 0; e < experts; ++e) {  // each expert's columns form their own panel
       const Pair* chosen = pairs + starts[e];
@@ -188,19 +199,22 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
                  [&](std::int64_t c) { return row_of(x, chosen[c].used % x->ne[1], chosen[c].token, 0); });
     }
     ggml_barrier(params->threadpool);
-    const std::int64_t step = w.expert_rows(), steps = (w.rows + step - 1) / step;
-    const std::int64_t begin = steps * params->ith / params->nth * step;
-    const std::int64_t end = std::min(w.rows, steps * (params->ith + 1) / params->nth * step);
-    for (std::int64_t e = 0; e < experts; ++e) {
+    const std::int64_t step = w.expert_rows();
+    const auto [begin, end] = share(w, params->ith, params->nth);
+    for (std::int64_t e = 0; e < experts && begin < end; ++e) {
       const std::int64_t count = starts[e + 1] - starts[e];
-      for (std::int64_t row = begin; row < end && count > 0; row += step) {
+      if (count == 0) continue;
+      const std::uint8_t* const matrix = cached != nullptr ? cached->take(e) : w.matrix(e, 0);
+      if (matrix == nullptr) continue;  // the cache has the reason, for the end of the pass
+      for (std::int64_t row = begin; row < end; row += step) {
         const std::int64_t last = std::min(end, row + step), rows = last - row;
-        w.multiply(w.matrix(e, 0), panels + w.panel_bytes(starts[e]), count, row, last, output, rows, own);
+        w.multiply(matrix, panels + w.panel_bytes(starts[e]), count, row, last, output, rows, own);
         for (std::int64_t c = 0; c < count; ++c) {
           const Pair& pair = pairs[starts[e] + c];
           std::memcpy(row_of(op, pair.used, pair.token, 0) + row, output + c * rows, idx(rows) * sizeof(float));
         }
       }
+      if (cached != nullptr) cached->give_back(e);
     }
     return true;
   }
@@ -209,6 +223,22 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   struct Pair {
     std::int32_t used, token;
   };
+  struct Rows {
+    std::int64_t begin, end;
+  };
+  // A thread's rows of every expert.
+  static Rows share(const Format& w, std::int64_t thread, std::int64_t num_threads) {
+    const std::int64_t step = w.expert_rows(), steps = (w.rows + step - 1) / step;
+    return {steps * thread / num_threads * step, std::min(w.rows, steps * (thread + 1) / num_threads * step)};
+  }
+  static int takers(const Format& w, int num_threads) {
+    int count = 0;
+    for (int thread = 0; thread < num_threads; ++thread) {
+      const Rows rows = share(w, thread, num_threads);
+      count += rows.begin < rows.end ? 1 : 0;
+    }
+    return count;
+  }
   static std::size_t pair_bytes(std::int64_t n) { return idx(n) * sizeof(Pair); }
   static std::size_t start_bytes(const Format& w) { return idx(w.tensor->ne[2] + 1) * sizeof(std::int64_t); }
   static std::size_t output_bytes(const Format& w, std::int64_t n) { return idx(n * w.expert_rows()) * sizeof(float); }

@@ -16,6 +16,7 @@
 #include "llama/backend.h"
 #include "llama/lost_devices.h"
 #include "llama/missing_kernels.h"
+#include "llama/streamed_weights.h"
 #include "llama/tensor_types.h"
 #include "model_file/encoder.h"
 #include "model_file/own_head.h"
@@ -92,6 +93,8 @@ void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& 
 }
 
 }  // namespace
+
+Model::~Model() = default;
 
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
 
@@ -238,8 +241,7 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
 
 std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_threads,
                           const LoadProgressCallback& progress) {
-  const bool resident_output = has_head();
-  const std::uint64_t least = StreamedWeights::least_memory(get(), parts_, resident_output);
+  const std::uint64_t least = least_streamed_memory(num_threads);
   if (memory < least) {
     throw ModelError(path_ + ": weights that are read from the disk in every pass need " + mebibytes(least) +
                      " of memory, and " + mebibytes(memory) + " are left for them");
@@ -252,8 +254,8 @@ std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_thread
   const std::string problem =
       path_ + ": the weights are larger than the memory, and they are read through the system's cache, which is slow: ";
   try {
-    streamed_ = std::make_unique<StreamedWeights>(get(), parts_, *files_, cache, memory, resident_output, num_threads,
-                                                  tell);
+    streamed_ = std::make_unique<StreamedWeights>(get(), StreamedFiles{parts_, *files_, cache},
+                                                  StreamedWeights::Options{memory, has_head(), num_threads}, tell);
   } catch (const Cancelled&) {
     throw;
   } catch (const Error& error) {
@@ -264,9 +266,13 @@ std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_thread
   return "";
 }
 
+std::uint64_t Model::least_streamed_memory(int num_threads) const {
+  return StreamedWeights::least_memory(get(), parts_, has_head(), num_threads);
+}
+
 void Model::check_stream() const {
-  if (!streamed_ || streamed_->stream() == nullptr || !streamed_->stream()->has_failed()) return;
-  throw ModelError(path_ + ": weights could not be read during a pass: " + streamed_->stream()->take_problem());
+  const std::string problem = streamed_ ? streamed_->take_problem() : "";
+  if (!problem.empty()) throw ModelError(path_ + ": weights could not be read during a pass: " + problem);
 }
 
 std::string Model::shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress) {

@@ -13,7 +13,6 @@
 #include "llama/load_progress.h"
 #include "llama/q8_0_copy.h"
 #include "llama/rpc_server.h"
-#include "llama/streamed_weights.h"
 #include "llama/vocabulary.h"
 #include "llama/weight_tiles.h"
 #include "model_file/head_file.h"
@@ -22,6 +21,8 @@
 struct llama_model;
 
 namespace specdec {
+
+class StreamedWeights;
 
 class Model {
  public:
@@ -41,6 +42,7 @@ class Model {
   explicit Model(const std::string& path) : Model(GgufFile::read_parts(path), Options()) {}
   // parts: from GgufFile::read_parts. Throws ModelError that names the file, the problem and the remedy; Cancelled.
   Model(const std::vector<GgufFile>& parts, const Options& options);
+  ~Model();
 
   const std::string& path() const { return path_; }
   llama_model* get() const { return model_.get(); }
@@ -82,10 +84,11 @@ class Model {
   // Makes the HeadOutput of the loaded drafting head if that helps. The target may be in the same file or in another
   // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
-  // Keeps as many matrices as fit into this many bytes and streams the others (streamed_weights.h). cache: where tiles
-  // of the model are kept. Threads and progress as in repack(). Returns why it was not done; empty: it was. Throws
+  // Keeps as many weights as fit into this many bytes and reads the others from the disk in every pass
+  // (streamed_weights.h). cache: where tiles of the model are kept. num_threads: of passes. Progress as in repack(). Returns why it was not done; empty: it was. Throws
   // ModelError if the memory is too small.
   std::string stream(TileCache& cache, std::uint64_t memory, int num_threads, const LoadProgressCallback& progress = {});
+  std::uint64_t least_streamed_memory(int num_threads) const;
   const StreamedWeights* streamed_weights() const { return streamed_.get(); }  // null: nothing is streamed
   // Throws ModelError if weights could not be read since the last call.
   void check_stream() const;

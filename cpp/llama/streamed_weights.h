@@ -1,9 +1,9 @@
-// The matrices of a model that is larger than its memory: parts of each stay, the others are read from the disk during
-// every pass (streaming/weight_stream.h), in the layout that the kernels use.
+// The matrices of a model that is larger than its memory, in the layout that the kernels use: parts of each stay, and
+// the others are read from the disk during every pass (streaming/weight_stream.h). Of experts, those that are used most
+// stay (streaming/piece_cache.h).
 //
-// What stays is fixed and spread evenly over the order of a pass, so that computing with it hides the reading of what
-// is streamed: a cache that keeps what was used last would hold nothing that a pass needs next. Stock types are read
-// from a file of tiles (llama/tile_file.h), F16, BF16 and MXFP6 from the model's own files.
+// What stays of single matrices is fixed and spread evenly over the order of a pass, so that computing with it hides
+// the reading of what is streamed: a cache that keeps what was used last would hold nothing that a pass needs next.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "graph/blocks.h"
-#include "graph/streamed_matrix.h"
 #include "gguf/gguf_file.h"
+#include "graph/blocks.h"
+#include "graph/cached_experts.h"
+#include "graph/streamed_matrix.h"
 #include "llama/tile_cache.h"
+#include "llama/weight_sources.h"
+#include "streaming/piece_cache.h"
 #include "streaming/slot_memory.h"
 #include "streaming/weight_stream.h"
 
@@ -24,34 +27,60 @@ struct llama_model;
 
 namespace specdec {
 
+class ExpertPieces;
+class WeightParts;
+
 // Bytes of a model's matrices.
 struct StreamedBytes {
-  std::uint64_t total = 0, stay = 0;
-  std::uint64_t slots = 0;  // memory for what is streamed
-  std::uint64_t streamed() const { return total - stay; }
+  std::uint64_t total = 0;
+  std::uint64_t stay = 0;      // of single matrices
+  std::uint64_t streamed = 0;  // of single matrices: read in every pass
+  std::uint64_t experts = 0;   // of all experts
+  std::uint64_t slots = 0;     // room for experts
+};
+
+// Where weights are read from, and what reads them.
+struct StreamedFiles {
+  const std::vector<GgufFile>& files;  // the model's
+  const ModelFiles& state;             // of these
+  TileCache& cache;                    // has the file of tiles
 };
 
 class StreamedWeights {
  public:
-  // files: the model's, with their state. memory: bytes for all of this; with less than least_memory() it takes that.
-  // resident_output: the output matrix stays, since a drafting head reads it between passes. Must outlive the model.
-  // Calls progress(share done) on this thread; it may throw to stop. Throws Error, std::bad_alloc.
-  StreamedWeights(const llama_model* model, const std::vector<GgufFile>& files, const ModelFiles& state,
-                  TileCache& cache, std::uint64_t memory, bool resident_output, int num_threads,
+  struct Options {
+    std::uint64_t memory;  // bytes for all of this; with less than least_memory() it takes that
+    bool resident_output;  // the output matrix stays, since a drafting head reads it between passes
+    int num_threads;       // of passes
+  };
+  // Must outlive the model. Calls progress(share done) on this thread; it may throw to stop. Throws Error,
+  // std::bad_alloc.
+  StreamedWeights(const llama_model* model, const StreamedFiles& from, const Options& options,
                   const std::function<void(double)>& progress);
 
-  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files, bool resident_output);
+  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files,
+                                    bool resident_output, int num_threads);
 
   const StreamedBytes& bytes() const { return bytes_; }
-  WeightStream* stream() const { return stream_.get(); }  // null: all stays
-  double bytes_per_second() const { return bytes_per_second_; }  // of the reads while this was made
+  const WeightStream* stream() const { return stream_.get(); }   // null: all single matrices stay
+  const PieceCache* experts() const { return experts_.get(); }   // null: there are none, or all stay
+  bool reads_from_disk() const { return bytes_.streamed > 0 || bytes_.slots < bytes_.experts; }
+  double bytes_per_second() const { return bytes_per_second_; }  // of reads while this was made
+  // Why weights could not be read since the last call; empty: all could.
+  std::string take_problem() const;
 
  private:
+  void use_single(const WeightParts& parts, const std::vector<std::string>& paths);
+  void use_experts(const ExpertPieces& pieces, const std::vector<std::string>& paths);
+  void use(const WeightSource& source, const BlockTiles& tiles);
+
   StreamedBytes bytes_;
   double bytes_per_second_ = 0;
   std::unique_ptr<SlotMemory> resident_;
   std::unique_ptr<WeightStream> stream_;
+  std::unique_ptr<PieceCache> experts_;
   std::deque<StreamedMatrix> matrices_;
+  std::deque<CachedExperts> cached_;
   std::deque<BlockTiles> tiles_;  // tensors point to these
 };
 

@@ -45,6 +45,22 @@ std::string list_of(const std::vector<TileCopy>& copies) {
   return list;
 }
 
+// The pages of the model's file that tiles [at, at + count) in bytes were made from.
+void release_sources(const std::vector<TileCopy>& copies, std::size_t at, std::size_t count) {
+  std::size_t start = 0;  // of a copy
+  for (const auto& [weights, type] : copies) {
+    const std::size_t bytes = static_cast<std::size_t>(tiles_bytes(weights, type)), end = start + bytes;
+    const std::size_t first = std::max(at, start), last = std::min(at + count, end);
+    if (first < last) {
+      const double of_source = static_cast<double>(ggml_nbytes(weights)) / static_cast<double>(bytes);
+      const auto from = static_cast<std::size_t>(static_cast<double>(first - start) * of_source);
+      const auto to = static_cast<std::size_t>(static_cast<double>(last - start) * of_source);
+      release_file_pages(static_cast<const char*>(weights->data) + from, to - from);
+    }
+    start = end;
+  }
+}
+
 std::string prefix_of(const ModelFiles& model) { return hash_of(model.state()) + "-"; }
 
 }  // namespace
@@ -144,6 +160,7 @@ void TileCache::make(const Entry& entry, const std::vector<TileCopy>& copies, in
   OutputFile output(folder_.path_of(entry.name).string(), true, "");
   const auto from_model = [&](std::size_t at, std::size_t count, std::uint8_t* memory) -> const std::uint8_t* {
     write_tile_bytes(copies, at, count, memory);
+    release_sources(copies, at, count);
     return memory;
   };
   write_tile_file(output.file(), entry.key, entry.bytes, from_model, num_threads, progress);

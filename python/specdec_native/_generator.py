@@ -126,6 +126,9 @@ class Generator:
         are the same. A RuntimeWarning says if there is too little memory to repack.
     tile_cache: a folder that keeps the repacked weights (about as large as the models' files), so that the next start
         maps them instead of repacking (Linux); processes share them. "FOLDER:MIB" limits its size (default: 32768 MiB).
+    memory: memory to use, such as "11G", "800M" (2**30 and 2**20 bytes each) or "11.5GB": weights of the target beyond it
+        are read from the disk in every pass, from repacked ones in `tile_cache` or specdec's own cache folder. The text
+        is the same. None: most of what is available. A RuntimeWarning says what is read and how long that takes.
     draft_weights: "4-bit" rounds weights of the draft model with more than 4.5 bits to Q4_0 while they are repacked; if
         the model has more than 64 MiB, also F16, BF16 and MXFP6. The draft gets faster, and the target decides as
         before. "auto" does the same, but in a model with less than 200 million weights (without the output matrix) it

@@ -50,6 +50,7 @@ class GeneratorOptions(TypedDict, total=False):
     mmap: bool | None
     repack: bool | None
     tile_cache: str | os.PathLike[str] | None
+    memory: str | None
     draft_weights: str | None
     chat_template: str | None
     json_tool_calls: str | None

@@ -66,6 +66,7 @@ GeneratorOptions changed_generator() {
   options.use_mmap = false;
   options.repack = false;
   options.tile_cache = "tiles:100";
+  options.memory = "11G";
   options.draft_weights = "file";
   options.suffix = false;
   options.auto_cache = false;
@@ -119,7 +120,7 @@ TEST(what_does_not_change_a_text) {
   for (const GeneratorOption& row : generator_options()) {
     if (!row.changes_texts) same.insert(row.name);
   }
-  CHECK((same == std::set<std::string>{"auto_cache", "n_threads", "n_batch", "mmap", "tile_cache", "max_sequences",
+  CHECK((same == std::set<std::string>{"auto_cache", "n_threads", "n_batch", "mmap", "memory", "tile_cache", "max_sequences",
                                        "max_queue_size"}));
 }
 

@@ -1,0 +1,79 @@
+#include "llama/weight_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "streaming/direct_reads.h"
+#include "streaming/residency.h"
+
+namespace specdec {
+namespace {
+
+constexpr std::size_t largest_part = std::size_t{2} << 20, smallest_part = std::size_t{16} << 10;
+constexpr std::uint64_t parts_of_a_model = 256;  // at least, of a small one
+constexpr std::size_t alignment = 64;            // of a part in memory
+
+std::uint64_t rounded_up(std::uint64_t value, std::uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+WeightParts::WeightParts(std::vector<WeightSource> sources, bool resident_output)
+    : sources_(std::move(sources)), part_bytes_(part_bytes()), resident_output_(resident_output) {
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const WeightSource& source = sources_[i];
+    const std::int64_t rows = rows_of_part(source);
+    for (std::int64_t begin = 0; begin < source.rows(); begin += rows) {
+      const std::int64_t end = std::min(source.rows(), begin + rows);
+      const std::uint64_t first = source.bytes_before(begin), last = source.bytes_before(end);
+      parts_.push_back({i, begin, end, source.file, source.offset + first, static_cast<std::size_t>(last - first)});
+      largest_ = std::max(largest_, parts_.back().bytes);
+    }
+  }
+}
+
+std::size_t WeightParts::part_bytes() const {
+  return std::clamp(static_cast<std::size_t>(bytes_of(sources_) / parts_of_a_model), smallest_part, largest_part);
+}
+
+std::int64_t WeightParts::rows_of_part(const WeightSource& source) const {
+  const std::uint64_t count = std::max<std::uint64_t>(1, rounded_up(source.bytes(), part_bytes_) / part_bytes_);
+  const std::uint64_t rows = rounded_up(static_cast<std::uint64_t>(source.rows()), count) / count;
+  return static_cast<std::int64_t>(rounded_up(rows, unit_rows));
+}
+
+// A small matrix is not worth a read of its own.
+bool WeightParts::may_go(const WeightPart& part) const {
+  return part.bytes >= part_bytes_ / 4 && !(sources_[part.source].is_output && resident_output_);
+}
+
+std::uint64_t WeightParts::slots_bytes() const { return num_slots * direct_bytes_for(largest_); }
+
+std::uint64_t WeightParts::all_memory() const {
+  std::uint64_t bytes = 0;
+  for (const WeightPart& part : parts_) bytes += rounded_up(part.bytes, alignment);
+  return bytes;
+}
+
+std::uint64_t WeightParts::least_memory() const {
+  std::uint64_t bytes = 0, goes = 0;
+  for (const WeightPart& part : parts_) (may_go(part) ? goes : bytes) += rounded_up(part.bytes, alignment);
+  return bytes + std::min(goes, slots_bytes());
+}
+
+void WeightParts::choose(std::uint64_t memory) {
+  std::vector<ResidencyPart> candidates;
+  for (const WeightPart& part : parts_) candidates.push_back({part.bytes, may_go(part)});
+  const std::uint64_t all = all_memory(), needed = all + slots_bytes();
+  const std::vector<bool> stays = parts_that_stay(candidates, all > memory ? needed - memory : 0);
+  resident_bytes_ = 0;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    WeightPart& part = parts_[i];
+    part.stays = stays[i];
+    part.at = resident_bytes_;
+    resident_bytes_ += part.stays ? rounded_up(part.bytes, alignment) : 0;
+  }
+}
+
+}  // namespace specdec

@@ -1,0 +1,49 @@
+// Single matrices in parts, of which some stay in memory and the others are streamed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "llama/weight_sources.h"
+
+namespace specdec {
+
+struct WeightPart {
+  std::size_t source;
+  std::int64_t begin, end;  // rows
+  std::size_t file;
+  std::uint64_t offset;
+  std::size_t bytes;
+  bool stays = true;
+  std::size_t at = 0;  // in the memory of what stays
+};
+
+class WeightParts {
+ public:
+  static constexpr int num_slots = 12;  // of the stream
+
+  // resident_output: the output matrix stays.
+  WeightParts(std::vector<WeightSource> sources, bool resident_output);
+
+  const std::vector<WeightSource>& sources() const { return sources_; }
+  const std::vector<WeightPart>& all() const { return parts_; }  // in the order of sources
+  std::int64_t rows_of_part(const WeightSource& source) const;
+
+  std::uint64_t all_memory() const;    // bytes, if all stay
+  std::uint64_t least_memory() const;  // bytes, if as few as possible stay
+  void choose(std::uint64_t memory);   // decides what stays
+  std::size_t resident_bytes() const { return resident_bytes_; }  // of what stays
+
+ private:
+  std::size_t part_bytes() const;
+  bool may_go(const WeightPart& part) const;
+  std::uint64_t slots_bytes() const;
+
+  std::vector<WeightSource> sources_;
+  std::size_t part_bytes_, largest_ = 0, resident_bytes_ = 0;
+  bool resident_output_;
+  std::vector<WeightPart> parts_;
+};
+
+}  // namespace specdec

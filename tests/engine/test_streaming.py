@@ -1,0 +1,182 @@
+"""Models larger than the memory: what is read from the disk in every pass changes no text, and what fails is an
+error."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+
+import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import SHAPES, Shape, make
+
+import specdec_native as sd
+
+PROMPTS = ["def bfs(graph, start):", "class Stack:\n    def push(", "import re\n"]
+MEMORY = "46M"  # for the bundled pair: about half of the target's weights stay
+
+
+@pytest.fixture
+def cache(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "tiles"
+
+
+def outputs(generator: sd.Generator, **options: object) -> list[tuple[list[int], list[float | None]]]:
+    runs = [generator.generate(prompt, max_tokens=30, seed=7, **options) for prompt in PROMPTS]  # type: ignore[arg-type]
+    return [(run.tokens, run.logprobs) for run in runs]
+
+
+def streaming(target: str | pathlib.Path, memory: str = MEMORY, **options: object) -> sd.Generator:
+    with pytest.warns(RuntimeWarning, match="is larger than the memory"):
+        return sd.Generator(str(target), memory=memory, n_threads=2, n_ctx=256, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("k", "temperature"), [(0, 0), (0, 0.9), (1, 0), (4, 0.9), (16, 0), (40, 0.9), ("auto", 0)])
+def test_texts_and_log_probabilities(
+    k: int, temperature: float, target_path: pathlib.Path, draft_path: pathlib.Path, cache: pathlib.Path
+) -> None:
+    """A sampled text depends on the number of drafts."""
+    with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft=str(draft_path)) as generator:
+        expected = outputs(generator, temperature=temperature, num_draft_tokens=4 if k == "auto" else k)
+    with streaming(target_path, "49M", draft=str(draft_path), tile_cache=str(cache)) as generator:
+        assert outputs(generator, temperature=temperature, num_draft_tokens=k) == expected
+
+
+def test_several_requests_share_passes(target_path: pathlib.Path, draft_path: pathlib.Path, cache: pathlib.Path) -> None:
+    with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
+        expected = [generator.generate(prompt, max_tokens=20, temperature=0).tokens for prompt in PROMPTS]
+    with streaming(target_path, "48M", draft=str(draft_path), tile_cache=str(cache), max_sequences=3) as generator:
+        handles = [generator.submit(prompt, max_tokens=20, temperature=0) for prompt in PROMPTS]
+        assert [handle.result().tokens for handle in handles] == expected
+
+
+def test_a_cancelled_pass_leaves_nothing_behind(target_path: pathlib.Path, cache: pathlib.Path) -> None:
+    with streaming(target_path, draft="none", tile_cache=str(cache)) as generator:
+        expected = outputs(generator, temperature=0)
+        for delay in range(8):
+            handle = generator.submit(PROMPTS[0] * 8, max_tokens=100, temperature=0)
+            threading.Event().wait(0.004 * delay)
+            handle.cancel()
+        assert outputs(generator, temperature=0) == expected
+
+
+def test_too_little_memory_names_what_is_needed(target_path: pathlib.Path, cache: pathlib.Path) -> None:
+    with pytest.raises(sd.ModelError, match=r"need \d+ MiB of memory, and 0 MiB are left"):
+        sd.Generator(str(target_path), memory="5M", draft="none", n_ctx=256, tile_cache=str(cache))
+
+
+@pytest.mark.parametrize("size", ["much", "11 apples", "-3G"])
+def test_sizes_that_are_none(size: str, target_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="a size such as 11G"):
+        sd.Generator(str(target_path), memory=size, draft="none")
+
+
+# ---- Tiles of stock types
+
+
+@pytest.fixture
+def stock(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A model whose weights are repacked, of some MB."""
+    shape = dataclasses.replace(SHAPES.get("llama", Shape()), width=512, ffn=2048, head=64)
+    return make("llama", shape=shape).write(tmp_path / "m.gguf", GgmlType.Q8_0)
+
+
+def memory_that_streams(stock: pathlib.Path) -> str:
+    """Some MB more than what streaming needs at least."""
+    with pytest.raises(sd.ModelError) as error:
+        sd.Generator(str(stock), memory="1M", draft="none", n_ctx=128)
+    least = re.search(r"need (\d+) MiB", str(error.value))
+    assert least
+    for megabytes in range(30, 60):
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                sd.Generator(str(stock), memory=f"{megabytes}M", draft="none", n_ctx=128).close()
+        except sd.ModelError:
+            continue
+        if any("every pass reads" in str(warning.message) for warning in caught):
+            return f"{megabytes}M"
+    raise AssertionError("no memory streams this model")
+
+
+def test_a_damaged_file_during_passes_is_an_error_and_the_generator_stays_usable(
+    stock: pathlib.Path, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    memory = memory_that_streams(stock)
+    with streaming(stock, memory, draft="none", tile_cache=str(cache)) as generator:
+        expected = generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens
+        (tiles,) = cache.iterdir()
+        content = tiles.read_bytes()
+        with open(tiles, "r+b") as file:
+            file.truncate(3 << 20)
+        with pytest.raises(sd.ModelError, match="could not be read during a pass.*became shorter"):
+            generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True)
+        with open(tiles, "r+b") as file:
+            file.write(content)
+        assert generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens == expected
+
+
+def test_kept_tiles_are_checked_and_made_again(
+    stock: pathlib.Path, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    memory = memory_that_streams(stock)
+    runs = []
+    for change in range(3):
+        with streaming(stock, memory, draft="none", tile_cache=str(cache)) as generator:
+            runs.append(generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens)
+        (tiles,) = cache.iterdir()
+        if change == 0:
+            made = tiles.read_bytes()
+            damaged = bytearray(made)
+            damaged[len(made) // 2] ^= 1
+            tiles.write_bytes(damaged)
+        else:
+            assert tiles.read_bytes() == made
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_without_room_for_tiles_passes_read_the_mapped_file(stock: pathlib.Path, cache: pathlib.Path) -> None:
+    with sd.Generator(str(stock), draft="none", n_ctx=128) as generator:
+        expected = generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens
+    with (
+        pytest.warns(RuntimeWarning, match="has no room for repacked weights"),
+        sd.Generator(str(stock), memory="44M", draft="none", n_ctx=128, tile_cache=f"{cache}:1") as generator,
+    ):
+        assert generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens == expected
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_the_process_stays_within_the_memory(
+    specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Private memory, at its peak; pages of mapped files are the system's."""
+    watch = (
+        "import re, subprocess, sys, time\n"
+        "run = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "most = 0\n"
+        "while run.poll() is None:\n"
+        "    try: status = open(f'/proc/{run.pid}/status').read()\n"
+        "    except OSError: break\n"
+        "    most = max([most, *map(int, re.findall(r'RssAnon:\\s+(\\d+)', status))])\n"
+        "    time.sleep(0.002)\n"
+        "print(most, run.wait())\n"
+    )
+    command = [sys.executable, "-c", watch, str(specdec), "generate", "-m", str(target_path)]
+    command += ["-md", "none", "-c", "256"]
+    command += ["-p", PROMPTS[0], "-n", "60", "--memory", MEMORY, "--tile-cache", str(cache)]
+    kibibytes, code = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert code == 0 and 0 < kibibytes <= int(MEMORY[:-1]) * 1024
+
+
+def test_one_line_says_what_to_expect(run: Callable[..., subprocess.CompletedProcess[str]], target_path: pathlib.Path) -> None:
+    result = run("generate", "-m", target_path, "-md", "none", "-p", "x", "-n", "3", "--memory", MEMORY)
+    (line,) = [line for line in result.stderr.splitlines() if "larger than the memory" in line]
+    assert re.search(r"of 0\.01 GB of weights, .* stay; every pass reads .* GB from the disk at .* GB/s, about .* s", line)
