@@ -14,8 +14,8 @@
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "llama/context.h"
-#include "llama/streamed_weights.h"
 #include "llama/devices.h"
+#include "llama/streamed_weights.h"
 
 namespace py = pybind11;
 
@@ -75,7 +75,8 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     const auto model = std::make_shared<specdec::Model>(specdec::GgufFile::read_parts(path), model_options);
     if (memory > 0) {
       specdec::TileCache cache({tile_cache, std::uint64_t{1} << 40});
-      const std::string problem = model->stream(cache, std::max(memory, model->least_streamed_memory(n_threads)), n_threads);
+      const std::string problem =
+          model->stream(cache, std::max(memory, model->least_streamed_memory(n_threads)), n_threads);
       if (!problem.empty()) throw specdec::ModelError(problem);
       if (!model->streamed_weights()->reads_from_disk()) throw specdec::ModelError(path + ": nothing is streamed");
     }

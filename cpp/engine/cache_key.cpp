@@ -53,6 +53,7 @@ std::string costs_key(const GeneratorOptions& options, const LoadedModels& model
                     (draft == nullptr ? to_text(models.plan().draft_source) : key_of(*draft)) + ", weights " +
                     options.draft_weights + ", caches " + options.kv_type + ", threads " +
                     std::to_string(models.threads()->size()) + ", " + instructions();
+  if (models.plan().streaming.is_needed()) key += ", memory " + std::to_string(models.plan().streaming.budget);
   for (const bool option : {options.use_mmap, options.repack, options.suffix}) key += option ? ", yes" : ", no";
   for (const std::string& server : options.rpc_servers) key += ", " + server;
   return key + models.place_of_target().key + models.place_of_draft().key;

@@ -26,6 +26,19 @@ GeneratorOptions checked(const GeneratorOptions& options) {
   return options;
 }
 
+// With weights that every pass reads from the disk, a pass costs about the same for many tokens as for one.
+AutoOptions auto_options(const Model& target) {
+  AutoOptions options;
+  const double reading = target.seconds_of_reading();
+  if (reading == 0) return options;
+  constexpr double memory_bytes_per_second = 15e9;
+  const double from_memory = static_cast<double>(target.weight_bytes()) / memory_bytes_per_second;
+  options.costs.tokens_per_reading *= 1 + reading / from_memory;
+  options.longest_tried = 32;
+  options.leap = 8;
+  return options;
+}
+
 JsonCalls json_calls(const std::string& name) { return name == "never" ? JsonCalls::never : JsonCalls::without_others; }
 
 }  // namespace
@@ -36,6 +49,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       chat_(models_.target_model(), options_.chat_template, models_.n_ctx(), json_calls(options_.json_tool_calls)),
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
+      draft_length_(auto_options(models_.target_model())),
       decoder_(models_.target(), models_.proposer(), &draft_length_),
       embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       hidden_row_reader_(models_.shared_target(), models_.threads(), models_.n_ctx()),

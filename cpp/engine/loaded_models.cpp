@@ -43,15 +43,14 @@ std::string in_milliseconds(double seconds) { return format("%.2f ms", 1e3 * sec
 std::shared_ptr<TileCache> open_tile_cache(const GeneratorOptions& options, const StreamingPlan& streaming,
                                            std::vector<std::string>& notes) {
   const std::string own_folder = user_cache_folder();
-  if (streaming.is_needed() && options.tile_cache.empty() && !own_folder.empty()) {
-    const std::uint64_t room = 2 * streaming.weights;  // tiles of some types are larger than the file
-    return std::make_shared<TileCache>(
-        FolderLimit{own_folder + "/tiles", std::max(room, std::uint64_t{default_tile_cache_mib} << 20)});
-  }
-  if (options.tile_cache.empty() || !options.repack) return nullptr;
+  const bool uses_own = streaming.is_needed() && options.tile_cache.empty() && !own_folder.empty();
+  if (!uses_own && (options.tile_cache.empty() || !options.repack)) return nullptr;
   try {
-    return std::make_shared<TileCache>(
-        parse_folder_limit(options.tile_cache, std::uint64_t{default_tile_cache_mib} << 20));
+    const std::uint64_t most = std::uint64_t{default_tile_cache_mib} << 20;
+    // Tiles of some types are larger than the file.
+    if (uses_own)
+      return std::make_shared<TileCache>(FolderLimit{own_folder + "/tiles", std::max(most, 2 * streaming.weights)});
+    return std::make_shared<TileCache>(parse_folder_limit(options.tile_cache, most));
   } catch (const Error& error) {
     notes.push_back(std::string("repacked weights are not kept: ") + error.what());
     return nullptr;
@@ -329,7 +328,17 @@ void LoadedModels::stream_target() {
                 " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): "
                 "passes read it through the system's cache, which is slow");
   }
-  note(target_model_->stream(*tile_cache_, plan_.streaming.for_weights(), threads_->size(), options_.progress));
+  const StreamingPlan& plan = plan_.streaming;
+  const std::uint64_t least = target_model_->least_streamed_memory(threads_->size());
+  if (plan.for_weights() < least) {
+    throw ModelError(
+        target_model_->path() + ": " + mebibytes(plan.budget) +
+        " of memory are too little even if weights are read from the disk: caches, drafts and passes need " +
+        mebibytes(plan.others) + ", weights at least " + mebibytes(least) + "; give it at least " +
+        mebibytes(plan.others + least) +
+        " (memory, --memory), or use a shorter context (n_ctx, -c) or a smaller draft");
+  }
+  note(target_model_->stream(*tile_cache_, plan.for_weights(), threads_->size(), options_.progress));
   const StreamedWeights* const weights = target_model_->streamed_weights();
   if (weights == nullptr || !weights->reads_from_disk()) return;
   const StreamedBytes& bytes = weights->bytes();

@@ -146,9 +146,9 @@ class Planner {
                                 plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), available_memory());
     if (!plan.is_needed()) return;
     const char* const reason = target.offload.is_used() || !target.rpc_servers.empty() ? "some run on other devices"
-                               : !options_.repack                                     ? "repacking is switched off"
-                               : !options_.use_mmap                                   ? "the file is not mapped"
-                                                                                      : nullptr;
+                               : !options_.repack                                      ? "repacking is switched off"
+                               : !options_.use_mmap                                    ? "the file is not mapped"
+                                                                                       : nullptr;
     if (reason == nullptr) plan_.streaming = plan;
     else if (!options_.memory.empty()) note(std::string("weights beyond the memory are not streamed: ") + reason);
   }

@@ -68,7 +68,8 @@ class BestRows final : public ggml::cpu::tensor_traits {
       for (std::int64_t tile = 0; tile < shape.tiles; ++tile) {
         if (of_column[tile] < least || turn++ % params->nth != params->ith) continue;
         const std::int64_t row = tile * blocks::tile_rows, last = std::min(shape.weights.rows, row + blocks::tile_rows);
-        shape.weights.multiply(shape.weights.matrix(0, 0), own.panel, 1, row, last, column_of(op, c) + row, 0, own.scratch);
+        shape.weights.multiply(shape.weights.matrix(0, 0), own.panel, 1, row, last, column_of(op, c) + row, 0,
+                               own.scratch);
       }
     }
     return true;

@@ -28,9 +28,10 @@ void decode_rows(const ggml_tensor* weights, std::int64_t first, std::int64_t co
 // null for any other operation. The choice depends only on types, strides and tiles, not on the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` or what is read from the disk instead of the weights. A
-// copy of the same type changes no bit; a copy of another type is rounded. With signs (only a draft's output matrix has
-// them), a product reads the signs first and then the best rows of `data` or of the weights (best_rows.h).
+// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` or what is read from the
+// disk instead of the weights. A copy of the same type changes no bit; a copy of another type is rounded. With signs
+// (only a draft's output matrix has them), a product reads the signs first and then the best rows of `data` or of the
+// weights (best_rows.h).
 struct BlockTiles {
   int type;                                  // of data, a ggml_type; without data, the weights' type
   const std::uint8_t* data;                  // or null

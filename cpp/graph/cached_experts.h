@@ -15,8 +15,8 @@ struct CachedExperts {
     chosen.reserve(idx(num_experts));
   }
 
-  // On one thread, before any expert is used in an operation. is_chosen(expert): whether it is; each is taken by as many
-  // threads as num_takers says, in order.
+  // On one thread, before any expert is used in an operation. is_chosen(expert): whether it is; each is taken by as
+  // many threads as num_takers says, in order.
   template <class IsChosen>
   void begin(std::int64_t num_experts, int num_takers, const IsChosen& is_chosen) const {
     chosen.clear();
@@ -34,9 +34,9 @@ struct CachedExperts {
   void give_back(std::int64_t expert) const noexcept { cache->give_back(first + static_cast<int>(expert)); }
 
   PieceCache* cache;
-  int first;                                          // the cache's piece of expert 0
-  std::vector<const CachedExperts*> followers;        // of the same layer, whose operations come later
-  mutable std::vector<int> chosen, expected;          // memory of begin()
+  int first;                                    // the cache's piece of expert 0
+  std::vector<const CachedExperts*> followers;  // of the same layer, whose operations come later
+  mutable std::vector<int> chosen, expected;    // memory of begin()
 };
 
 }  // namespace specdec

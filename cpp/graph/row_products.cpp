@@ -13,7 +13,8 @@ RowProducts::RowProducts(const ggml_tensor* weights, const float* x)
 
 void RowProducts::multiply(std::int64_t first, std::int64_t count, float* out) {
   const FloatFormat format(weights_);
-  if (is_float(weights_)) return format.multiply(format.matrix(0, 0), panel_.data(), 1, first, first + count, out, 0, nullptr);
+  if (is_float(weights_))
+    return format.multiply(format.matrix(0, 0), panel_.data(), 1, first, first + count, out, 0, nullptr);
   decoded_.resize(idx(count * format.k));
   decode_rows(weights_, first, count, decoded_.data());
   const floats::Matrix rows{floats::Type::f32, decoded_.data(), format.k * std::int64_t{sizeof(float)}, format.k};

@@ -159,8 +159,8 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   }
   if (options.streams) parts_ = parts;
   // With kept tiles little of the file is needed; reading the rest would be a waste.
-  const bool is_kept = tile_cache_ != nullptr && files_ != nullptr && offload_.num_layers == 0 &&
-                       tile_cache_->has_tiles_of(*files_);
+  const bool is_kept =
+      tile_cache_ != nullptr && files_ != nullptr && offload_.num_layers == 0 && tile_cache_->has_tiles_of(*files_);
   if (options.use_mmap && (is_kept || options.streams)) params.load_mode = LLAMA_LOAD_MODE_MMAP;
   else if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
   Watch watch(options.progress, "loading", path_);
@@ -241,11 +241,6 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
 
 std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_threads,
                           const LoadProgressCallback& progress) {
-  const std::uint64_t least = least_streamed_memory(num_threads);
-  if (memory < least) {
-    throw ModelError(path_ + ": weights that are read from the disk in every pass need " + mebibytes(least) +
-                     " of memory, and " + mebibytes(memory) + " are left for them");
-  }
   Watch watch(progress, "arranging the weights of", path_);
   const auto tell = [&](double share) {
     watch.tell(share);
@@ -268,6 +263,10 @@ std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_thread
 
 std::uint64_t Model::least_streamed_memory(int num_threads) const {
   return StreamedWeights::least_memory(get(), parts_, has_head(), num_threads);
+}
+
+double Model::seconds_of_reading() const {
+  return streamed_ ? static_cast<double>(streamed_->bytes().streamed) / streamed_->bytes_per_second() : 0;
 }
 
 void Model::check_stream() const {

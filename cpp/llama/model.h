@@ -84,12 +84,14 @@ class Model {
   // Makes the HeadOutput of the loaded drafting head if that helps. The target may be in the same file or in another
   // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
-  // Keeps as many weights as fit into this many bytes and reads the others from the disk in every pass
-  // (streamed_weights.h). cache: where tiles of the model are kept. num_threads: of passes. Progress as in repack(). Returns why it was not done; empty: it was. Throws
-  // ModelError if the memory is too small.
-  std::string stream(TileCache& cache, std::uint64_t memory, int num_threads, const LoadProgressCallback& progress = {});
+  // Keeps as many weights as fit into this many bytes, at least least_streamed_memory(), and reads the others from the
+  // disk in every pass (streamed_weights.h). cache: where tiles of the model are kept. num_threads: of passes. Progress
+  // as in repack(). Returns why it was not done; empty: it was.
+  std::string stream(TileCache& cache, std::uint64_t memory, int num_threads,
+                     const LoadProgressCallback& progress = {});
   std::uint64_t least_streamed_memory(int num_threads) const;
   const StreamedWeights* streamed_weights() const { return streamed_.get(); }  // null: nothing is streamed
+  double seconds_of_reading() const;  // from the disk in every pass; 0: nothing
   // Throws ModelError if weights could not be read since the last call.
   void check_stream() const;
   // Throws ModelError once one of them, or an RPC server, is lost, or if this error of a failed call says so.

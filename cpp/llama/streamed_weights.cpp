@@ -118,8 +118,8 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
     const auto visit = [&](std::size_t at, const std::uint8_t* tiles, std::size_t count) {
       receiver.receive(tile_file_start() + at, tiles, count);
     };
-    paths[file_of_tiles] = from.cache.read(from.state, sources.copies(), std::max(options.num_threads, num_readers),
-                                           visit, progress);
+    paths[file_of_tiles] =
+        from.cache.read(from.state, sources.copies(), std::max(options.num_threads, num_readers), visit, progress);
   }
   stay.erase(std::remove_if(stay.begin(), stay.end(),
                             [](const Destination& destination) { return destination.file == file_of_tiles; }),

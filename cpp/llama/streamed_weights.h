@@ -58,12 +58,12 @@ class StreamedWeights {
   StreamedWeights(const llama_model* model, const StreamedFiles& from, const Options& options,
                   const std::function<void(double)>& progress);
 
-  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files,
-                                    bool resident_output, int num_threads);
+  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files, bool resident_output,
+                                    int num_threads);
 
   const StreamedBytes& bytes() const { return bytes_; }
-  const WeightStream* stream() const { return stream_.get(); }   // null: all single matrices stay
-  const PieceCache* experts() const { return experts_.get(); }   // null: there are none, or all stay
+  const WeightStream* stream() const { return stream_.get(); }  // null: all single matrices stay
+  const PieceCache* experts() const { return experts_.get(); }  // null: there are none, or all stay
   bool reads_from_disk() const { return bytes_.streamed > 0 || bytes_.slots < bytes_.experts; }
   double bytes_per_second() const { return bytes_per_second_; }  // of reads while this was made
   // Why weights could not be read since the last call; empty: all could.

@@ -44,8 +44,7 @@ class CheckedHeader {
     if (header_.size() > tiles_at) fail();
     const File file = File::open(path);
     if (file.read_some(0, header_.data(), header_.size()) != header_.size()) fail();
-    if (header_.compare(0, start_.size(), start_) != 0)
-      throw UnusableFile(path + ": is for another model or version");
+    if (header_.compare(0, start_.size(), start_) != 0) throw UnusableFile(path + ": is for another model or version");
     const std::size_t end = header_.size() - hash_bytes;
     if (header_.compare(end, hash_bytes, content_hash(header_.data(), end)) != 0) fail();
     std::error_code error;

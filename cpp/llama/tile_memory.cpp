@@ -35,7 +35,8 @@ void write_tile_bytes(const std::vector<TileCopy>& copies, std::size_t at, std::
     const auto bytes = static_cast<std::size_t>(bytes_of_tile(weights, type));
     const std::size_t next = start + idx(num_tiles(weights)) * bytes;
     while (at < std::min(end, next)) {
-      const std::size_t tile = (at - start) / bytes, skip = (at - start) % bytes, part = std::min(bytes - skip, end - at);
+      const std::size_t tile = (at - start) / bytes, skip = (at - start) % bytes,
+                        part = std::min(bytes - skip, end - at);
       const auto number = static_cast<std::int64_t>(tile);
       if (part == bytes) {
         write_tiles(weights, type, number, number + 1, to);

@@ -30,9 +30,9 @@ class WeightParts {
   const std::vector<WeightPart>& all() const { return parts_; }  // in the order of sources
   std::int64_t rows_of_part(const WeightSource& source) const;
 
-  std::uint64_t all_memory() const;    // bytes, if all stay
-  std::uint64_t least_memory() const;  // bytes, if as few as possible stay
-  void choose(std::uint64_t memory);   // decides what stays
+  std::uint64_t all_memory() const;                               // bytes, if all stay
+  std::uint64_t least_memory() const;                             // bytes, if as few as possible stay
+  void choose(std::uint64_t memory);                              // decides what stays
   std::size_t resident_bytes() const { return resident_bytes_; }  // of what stays
 
  private:

@@ -50,8 +50,7 @@ WeightSources::WeightSources(const llama_model* model, const std::vector<GgufFil
     if (!is_used_whole(weights) || !has_our_products(weights)) continue;
     const bool is_tiled = can_have_tiles(weights, weights->type);
     if (!is_tiled && is_block_type(weights->type)) continue;
-    const auto [file, offset] =
-        is_tiled ? std::pair(file_of_tiles, tiles_at) : place_in_files(files, weights->name);
+    const auto [file, offset] = is_tiled ? std::pair(file_of_tiles, tiles_at) : place_in_files(files, weights->name);
     sources_.push_back({weights, is_tiled, is_output, file, offset});
     if (!is_tiled) continue;
     copies_.push_back({weights, weights->type});

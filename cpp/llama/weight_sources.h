@@ -25,7 +25,7 @@ struct WeightSource {
   std::uint64_t offset;
 
   bool has_experts() const;
-  std::int64_t rows() const;         // of each matrix
+  std::int64_t rows() const;  // of each matrix
   std::int64_t num_matrices() const;
   // Of a matrix, before a row that begins a unit, or of all rows. Tiles are padded to whole ones.
   std::uint64_t bytes_before(std::int64_t row) const;

@@ -68,10 +68,10 @@ class PieceCache {
   enum class State { absent, waiting, reading, ready };  // waiting: in a queue
   struct Piece {
     State state = State::absent;
-    bool is_expected = false;             // waiting in the queue of what is expected
+    bool is_expected = false;              // waiting in the queue of what is expected
     int takers_left = 0, num_holders = 0;  // of the present operation
-    std::uint64_t turn = 0;               // when the present operation takes it
-    double score = 0;                     // uses, decayed to the pass `scored`
+    std::uint64_t turn = 0;                // when the present operation takes it
+    double score = 0;                      // uses, decayed to the pass `scored`
     std::uint64_t scored = 0;
     std::size_t pool = 0, slot = 0;
     const std::uint8_t* data = nullptr;
@@ -94,7 +94,7 @@ class PieceCache {
   std::condition_variable work_, arrival_;
   std::vector<Piece> pieces_;
   std::vector<PoolState> pools_;
-  std::deque<int> wanted_;    // by turn
+  std::deque<int> wanted_;  // by turn
   std::deque<int> expected_;
   std::vector<int> present_;  // pieces of the present operation
   std::uint64_t turn_ = 0, num_operations_ = 0;

@@ -24,7 +24,7 @@ struct StreamedPart {
   std::size_t file;      // index of the stream's files
   std::uint64_t offset;  // bytes
   std::size_t bytes;
-  int matrix;   // parts of a matrix are neighbours, matrices count up from 0
+  int matrix;     // parts of a matrix are neighbours, matrices count up from 0
   int num_units;  // of work: once they are all given back, the part may go
 };
 
@@ -82,12 +82,12 @@ class WeightStream {
 
   mutable std::mutex mutex_;
   std::condition_variable room_, arrival_;
-  std::vector<Part> states_;                  // by part
-  std::vector<std::size_t> free_;             // slots
-  std::vector<int> first_, count_;            // by matrix: its parts
-  std::vector<int> matrices_, order_;         // matrices and parts in the order of passes
-  std::vector<std::uint64_t> index_;          // by matrix: where its parts begin in order_
-  std::vector<int> seen_;                     // matrices of this pass so far
+  std::vector<Part> states_;           // by part
+  std::vector<std::size_t> free_;      // slots
+  std::vector<int> first_, count_;     // by matrix: its parts
+  std::vector<int> matrices_, order_;  // matrices and parts in the order of passes
+  std::vector<std::uint64_t> index_;   // by matrix: where its parts begin in order_
+  std::vector<int> seen_;              // matrices of this pass so far
   // Places count the parts of all passes, one after another: place % parts is an index of order_.
   std::uint64_t at_ = 0;    // of the first part that the matrix that was begun may still take
   std::uint64_t next_ = 0;  // of the part that is read next

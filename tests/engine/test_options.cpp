@@ -120,8 +120,8 @@ TEST(what_does_not_change_a_text) {
   for (const GeneratorOption& row : generator_options()) {
     if (!row.changes_texts) same.insert(row.name);
   }
-  CHECK((same == std::set<std::string>{"auto_cache", "n_threads", "n_batch", "mmap", "memory", "tile_cache", "max_sequences",
-                                       "max_queue_size"}));
+  CHECK((same == std::set<std::string>{"auto_cache", "n_threads", "n_batch", "mmap", "memory", "tile_cache",
+                                       "max_sequences", "max_queue_size"}));
 }
 
 TEST(requests_are_checked_by_the_table) {

@@ -1,11 +1,10 @@
 // Whether a target's weights fit into the memory, by the headers of its models alone.
-#include "engine/streaming_plan.h"
-
 #include <string>
 
 #include "base/argument.h"
 #include "check.h"
 #include "engine/model_plan.h"
+#include "engine/streaming_plan.h"
 
 namespace {
 
@@ -43,8 +42,8 @@ TEST(weights_are_streamed_if_they_and_all_others_exceed_the_budget) {
   GeneratorOptions tight;
   tight.memory = std::to_string(plan.weights + plan.others);
   CHECK(!plan_of(tight, much).is_needed());
-  CHECK(plan_of(tight, much, true).is_needed());                // a draft takes memory,
-  CHECK(plan_of(tight, much, false, 1 << 20).is_needed());      // so do caches
+  CHECK(plan_of(tight, much, true).is_needed());            // a draft takes memory,
+  CHECK(plan_of(tight, much, false, 1 << 20).is_needed());  // so do caches
   tight.memory = std::to_string(plan.weights + plan.others - 1);
   CHECK(plan_of(tight, much).is_needed());
   CHECK(plan_of(tight, much).for_weights() == plan.weights - 1);

@@ -1,7 +1,5 @@
-// Every piece that an operation takes has the file's bytes, whatever operations choose, expect or leave, with any number
-// of slots, readers and threads, and with reads that fail. What is used most stays.
-#include "streaming/piece_cache.h"
-
+// Every piece that an operation takes has the file's bytes, whatever operations choose, expect or leave, with any
+// number of slots, readers and threads, and with reads that fail. What is used most stays.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include "base/parallel.h"
 #include "check.h"
 #include "platform/temporary_folder.h"
+#include "streaming/piece_cache.h"
 
 using specdec::CachedPiece;
 using specdec::File;

@@ -1,11 +1,10 @@
 // What stays is as much as may, and spread evenly.
-#include "streaming/residency.h"
-
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include "check.h"
+#include "streaming/residency.h"
 
 using specdec::parts_that_stay;
 using specdec::ResidencyPart;

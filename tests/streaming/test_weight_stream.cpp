@@ -1,7 +1,5 @@
 // Every part that a pass takes has the file's bytes, whatever passes do: other orders than the first one, matrices left
 // out, cancelled passes, any number of slots, readers and threads, reads that fail.
-#include "streaming/weight_stream.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -14,6 +12,7 @@
 #include "base/parallel.h"
 #include "check.h"
 #include "platform/temporary_folder.h"
+#include "streaming/weight_stream.h"
 
 using specdec::File;
 using specdec::StreamedPart;
@@ -54,7 +53,8 @@ class Weights {
       int part, units;
     };
     std::vector<Chunk> chunks;
-    for (int part = first_[static_cast<std::size_t>(matrix)]; part < first_[static_cast<std::size_t>(matrix) + 1]; ++part) {
+    for (int part = first_[static_cast<std::size_t>(matrix)]; part < first_[static_cast<std::size_t>(matrix) + 1];
+         ++part) {
       for (std::int64_t left = at(part).num_units; left > 0; left -= rows_of_chunk)
         chunks.push_back({part, static_cast<int>(std::min(left, rows_of_chunk))});
     }
