@@ -45,6 +45,7 @@ MAY_USE = {
     "cli": {
         "base",
         "platform",
+        "streaming",
         "disk_cache",
         "gguf",
         "model_file",

@@ -84,7 +84,7 @@ def direct_speed(path: pathlib.Path, most: int = 512 << 20) -> float:
 class Rows:
     def __init__(self, arguments: argparse.Namespace, tiles: pathlib.Path) -> None:
         self.arguments, self.tiles = arguments, tiles
-        self.missing: dict[int, float] = {}  # bytes that a pass reads, by limit
+        self.missing: dict[int, float] = {}  # bytes that a plain pass reads, by limit
 
     def output(self, limit: int, command: list[object]) -> str:
         with contextlib.ExitStack() as stack:
@@ -115,7 +115,8 @@ class Rows:
             command = [self.arguments.build / "specdec", "generate", "--json", *self.request(prompt, temperature)]
             out = self.output(limit, [*command, *memory, *options])
             stats = json.loads(next(line for line in reversed(out.splitlines()) if '"stats"' in line))["stats"]
-            if read := re.search(r"every pass reads ([\d.]+) GB", out):
+            read = re.search(r"every pass reads ([\d.]+) GB", out)
+            if read and "none" in options:
                 self.missing[limit] = float(read.group(1)) * 1e9
             return stats["tokens"] / stats["seconds"], stats["tokens"] / max(1, stats["target_calls"])
 
@@ -158,7 +159,12 @@ def measure(arguments: argparse.Namespace, tiles: pathlib.Path, folder: pathlib.
         return
     print(f"\nParallel direct reads: {statistics.median(disk) / 1e9:.2f} GB/s (median of {len(disk)})")
     for megabytes in arguments.megabytes:
-        plain = [rate for (limit, row, _, _), results in speeds.items() for rate, _ in results if row == "ours, plain"]
+        plain = [
+            rate
+            for (limit, row, _, _), results in speeds.items()
+            for rate, _ in results
+            if row == "ours, plain" and limit == megabytes
+        ]
         if plain and (missing := rows.missing.get(megabytes * 10**6)):
             share = missing * statistics.median(plain) / statistics.median(disk)
             print(f"{megabytes} MB: a plain pass reads {missing / 1e9:.2f} GB at {share:.0%} of that")

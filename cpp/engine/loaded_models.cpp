@@ -57,8 +57,6 @@ std::shared_ptr<TileCache> open_tile_cache(const GeneratorOptions& options, cons
   }
 }
 
-std::string gigabytes(std::uint64_t bytes) { return format("%.2f GB", 1e-9 * static_cast<double>(bytes)); }
-
 // Leaves out what may be the reason for a failure. Returns false if all that is left was asked for.
 bool leave_out(const ModelPlan& plan, LoadedModels::Stage failed, const std::string& why, LeftOut& without) {
   if (plan.has_found_own_head && failed == LoadedModels::Stage::target) {
@@ -342,18 +340,13 @@ void LoadedModels::stream_target() {
   const StreamedWeights* const weights = target_model_->streamed_weights();
   if (weights == nullptr || !weights->reads_from_disk()) return;
   const StreamedBytes& bytes = weights->bytes();
-  const double speed = weights->bytes_per_second();
-  std::string text = file + " is larger than the memory: of " + gigabytes(bytes.total) + " of weights, " +
-                     gigabytes(bytes.stay + bytes.slots) + " stay";
-  if (bytes.streamed > 0) {
-    text += "; every pass reads " + gigabytes(bytes.streamed) + " from the disk at " +
-            gigabytes(static_cast<std::uint64_t>(speed)) + "/s, about " +
-            format("%.2g s", static_cast<double>(bytes.streamed) / speed);
-  }
-  if (bytes.slots < bytes.experts) text += "; experts that are used less are read when they are chosen";
-  text += has_draft(plan_.draft_source) ? "; drafts make a pass worth several tokens"
-                                        : "; a draft model (-md) makes a pass worth several tokens";
-  note(text);
+  const StreamingForecast forecast{bytes.total,
+                                   bytes.stay + bytes.slots,
+                                   bytes.streamed,
+                                   bytes.slots < bytes.experts,
+                                   weights->bytes_per_second(),
+                                   has_draft(plan_.draft_source)};
+  note(file + " is larger than the memory: " + forecast.text());
 }
 
 void LoadedModels::set_cancel_check(const std::function<bool()>& cancelled) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/argument.h"
+#include "base/format.h"
 
 namespace specdec {
 namespace {
@@ -43,6 +44,17 @@ std::uint64_t weights_of(const std::vector<GgufFile>& model) {
   return bytes;
 }
 
+std::uint64_t experts_of(const std::vector<GgufFile>& model) {
+  std::uint64_t bytes = 0;
+  for (const GgufFile& part : model) {
+    for (const GgufTensor& tensor : part.tensors)
+      bytes += tensor.name.find("_exps.") != std::string::npos ? tensor.bytes : 0;
+  }
+  return bytes;
+}
+
+std::string gigabytes(double bytes) { return format("%.2f GB", 1e-9 * bytes); }
+
 // Drafts are rounded to 4.5 bits, and of their output matrix there are signs besides the rows that passes read again.
 std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, bool is_rounded) {
   if (!is_rounded) return weights_of(draft);
@@ -59,6 +71,25 @@ std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, bool is_round
 }
 
 }  // namespace
+
+StreamingForecast StreamingForecast::of(const StreamingPlan& plan, double bytes_per_second, bool has_draft) {
+  const std::uint64_t single = plan.weights - plan.experts, stay = std::min(plan.weights, plan.for_weights());
+  return {plan.weights,     stay,     single - std::min(single, stay), stay < plan.weights && plan.experts > 0,
+          bytes_per_second, has_draft};
+}
+
+std::string StreamingForecast::text() const {
+  std::string text = "of " + gigabytes(static_cast<double>(weights)) + " of weights, " +
+                     gigabytes(static_cast<double>(stay)) + " stay";
+  if (read_by_a_pass > 0) {
+    const auto bytes = static_cast<double>(read_by_a_pass);
+    text += "; every pass reads " + gigabytes(bytes) + " from the disk at " + gigabytes(bytes_per_second) +
+            "/s, about " + format("%.2g s", bytes / bytes_per_second);
+  }
+  if (reads_experts) text += "; experts that are used less are read when they are chosen";
+  return text + (has_draft ? "; drafts make a pass worth several tokens"
+                           : "; a draft model (-md) makes a pass worth several tokens");
+}
 
 std::uint64_t parse_memory(const std::string& size) {
   const auto fail = [&] { throw WrongValue("memory", size, "a size such as 11G, 800M or 11.5GB"); };
@@ -86,6 +117,7 @@ StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t cach
   StreamingPlan plan;
   plan.budget = options.memory.empty() ? available / 16 * 15 : parse_memory(options.memory);
   plan.weights = weights_of(target);
+  plan.experts = experts_of(target);
   plan.others = process_bytes + caches + scratch_of(target, options.n_batch, rows);
   if (draft.empty()) return plan;
   plan.others += weights_of_draft(draft, options.repack && options.draft_weights != "file") +

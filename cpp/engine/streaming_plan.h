@@ -15,6 +15,7 @@ namespace specdec {
 struct StreamingPlan {
   std::uint64_t budget = 0;   // for the whole process: options.memory, or most of what is available; 0: unknown
   std::uint64_t weights = 0;  // of the target
+  std::uint64_t experts = 0;  // of these, all experts'
   std::uint64_t others = 0;   // caches, drafts, scratch memory, the process itself
   bool is_needed() const { return budget != 0 && weights + others > budget; }
   std::uint64_t for_weights() const { return budget > others ? budget - others : 0; }
@@ -25,6 +26,20 @@ struct StreamingPlan {
 StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t caches, int rows,
                              const std::vector<GgufFile>& target, const std::vector<GgufFile>& draft,
                              std::uint64_t available);
+
+// What a pass will read from the disk.
+struct StreamingForecast {
+  std::uint64_t weights, stay;   // bytes
+  std::uint64_t read_by_a_pass;  // bytes, without experts
+  bool reads_experts;
+  double bytes_per_second;
+  bool has_draft;
+
+  // By the plan alone; of a plan that needs streaming.
+  static StreamingForecast of(const StreamingPlan& plan, double bytes_per_second, bool has_draft);
+  // "of 18.50 GB of weights, 11.20 GB stay; every pass reads 7.30 GB from the disk at 3.10 GB/s, about 2.4 s; ..."
+  std::string text() const;
+};
 
 // "11G" or "11GiB": 2^30 bytes each, "800M", "512K"; "11GB": 10^9 bytes each; without a unit: bytes. Throws WrongValue.
 std::uint64_t parse_memory(const std::string& size);

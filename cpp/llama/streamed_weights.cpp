@@ -1,7 +1,6 @@
 #include "llama/streamed_weights.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -14,12 +13,10 @@
 #include "platform/file.h"
 #include "platform/memory.h"
 #include "streaming/direct_reads.h"
+#include "streaming/disk_speed.h"
 
 namespace specdec {
 namespace {
-
-constexpr int num_readers = 4;
-constexpr std::size_t measured_reads = 32;  // for the speed of the disk
 
 // Bytes that stay in memory.
 struct Destination {
@@ -56,26 +53,16 @@ class TileReceiver {
   std::vector<Destination> destinations_;  // by offset
 };
 
-// Reads them on as many threads as will stream; without `to`, for the time that it takes.
+// Reads them on as many threads as will stream.
 void read_all(const std::vector<std::string>& paths, const std::vector<Destination>& destinations) {
   std::vector<File> files;
   for (const std::string& path : paths) files.push_back(File::open_direct(path));
   for_each_piece(num_readers, static_cast<std::int64_t>(destinations.size()), [&](std::int64_t i) {
     const Destination& wanted = destinations[idx(i)];
     const SlotMemory memory(1, direct_bytes_for(wanted.bytes));
-    const std::uint8_t* const data = read_directly(files[wanted.file], wanted.offset, wanted.bytes, memory.slot(0));
-    if (wanted.to != nullptr) std::memcpy(wanted.to, data, wanted.bytes);
+    std::memcpy(wanted.to, read_directly(files[wanted.file], wanted.offset, wanted.bytes, memory.slot(0)),
+                wanted.bytes);
   });
-}
-
-double measured_speed(const std::vector<std::string>& paths, std::vector<Destination> reads) {
-  reads.resize(std::min(reads.size(), measured_reads));
-  double bytes = 0;
-  for (const Destination& read : reads) bytes += static_cast<double>(read.bytes);
-  const auto start = std::chrono::steady_clock::now();
-  read_all(paths, reads);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return bytes / std::max(1e-9, seconds.count());
 }
 
 // "blk.12."
@@ -108,10 +95,9 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
   for (const GgufFile& file : from.files) paths.push_back(file.path);
   paths[file_of_tiles] = paths.back();
   resident_ = std::make_unique<SlotMemory>(1, direct_bytes_for(parts.resident_bytes()));
-  std::vector<Destination> stay, reads;
+  std::vector<Destination> stay;
   for (const WeightPart& part : parts.all()) {
     if (part.stays) stay.push_back({part.file, part.offset, part.bytes, resident_->slot(0) + part.at});
-    else reads.push_back({part.file, part.offset, part.bytes, nullptr});
   }
   const TileReceiver receiver(stay);
   if (!sources.copies().empty()) {
@@ -127,10 +113,7 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
   read_all(paths, stay);
   use_single(parts, paths);
   use_experts(pieces, paths);
-  if (reads.empty()) {
-    for (const CachedPiece& piece : pieces.all()) reads.push_back({piece.file, piece.offset, piece.bytes, nullptr});
-  }
-  bytes_per_second_ = measured_speed(paths, reads);
+  bytes_per_second_ = disk_speed(paths[file_of_tiles]);
   progress(1.0);
 }
 

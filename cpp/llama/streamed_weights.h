@@ -65,7 +65,7 @@ class StreamedWeights {
   const WeightStream* stream() const { return stream_.get(); }  // null: all single matrices stay
   const PieceCache* experts() const { return experts_.get(); }  // null: there are none, or all stay
   bool reads_from_disk() const { return bytes_.streamed > 0 || bytes_.slots < bytes_.experts; }
-  double bytes_per_second() const { return bytes_per_second_; }  // of reads while this was made
+  double bytes_per_second() const { return bytes_per_second_; }  // of the disk, measured while this was made
   // Why weights could not be read since the last call; empty: all could.
   std::string take_problem() const;
 

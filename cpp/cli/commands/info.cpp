@@ -16,11 +16,16 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/device_check.h"
+#include "engine/memory.h"
+#include "engine/streaming_plan.h"
 #include "gguf/gguf_file.h"
 #include "llama/devices.h"
 #include "llama/tensor_types.h"
 #include "platform/cores.h"
+#include "platform/memory.h"
 #include "quantize/check_scales.h"
+#include "speculative/sequence.h"
+#include "streaming/disk_speed.h"
 
 namespace specdec::cli {
 namespace {
@@ -30,6 +35,7 @@ constexpr std::uint64_t few_elements = 16;  // of an array in JSON, unless all m
 struct InfoOptions {
   bool metadata = false, tensors = false, check = false, json = false;
   int context = 0;
+  std::string memory;
   std::vector<std::string> devices;
 };
 
@@ -58,8 +64,11 @@ CommandLine command_line(InfoOptions& options) {
                    "for --check: the GPUs to use, or none"),
         flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements"),
         integer({"-c", "--ctx-size"}, options.context, 1, 1 << 24,
-                "for a target and its draft: context size in tokens (default: 4096, or the target's training context "
-                "if it is shorter)")}}};
+                "context size in tokens (default: 4096, or the target's training context if it is shorter)"),
+        own_option(
+            {"--memory"}, option::String{}, "SIZE", options.memory,
+            "memory to use, such as 11G: what a pass would read from the disk (docs/memory.md) (default: what is "
+            "available)")}}};
   return line;
 }
 
@@ -73,6 +82,33 @@ Parts read(const std::string& path) {
   } catch (const ModelError& error) {
     note(std::string("specdec info: warning: this model cannot run here: ") + error.what() + "\n");
     return {std::move(file)};
+  }
+}
+
+// Empty if all weights fit into the memory, or if the file is no model; a row that says so if the memory was given.
+std::string memory_row(const Positionals& files, const InfoOptions& options) {
+  GeneratorOptions generator;
+  generator.memory = options.memory;
+  generator.n_ctx = options.context > 0 ? std::optional<int>(options.context) : std::nullopt;
+  try {
+    const Parts target = GgufFile::read_parts(local_model(files[0]));
+    const Parts draft = files.size() > 1 ? GgufFile::read_parts(local_model(files[1])) : Parts();
+    const int context = generator.n_ctx.value_or(default_context_of(target));
+    const CacheNeed caches = cache_need(generator, context, target, draft);
+    const StreamingPlan plan = plan_streaming(generator, caches.target + caches.draft, max_draft_tokens + 1, target,
+                                              draft, available_memory());
+    const std::string sum = size_text(plan.weights + plan.others);
+    if (!plan.is_needed())
+      return options.memory.empty() ? "" : "\n" + sum + " of memory suffice: all weights stay in memory\n";
+    const StreamingForecast forecast = StreamingForecast::of(plan, disk_speed(target.front().path), !draft.empty());
+    return "\n" +
+           wrap("With " + size_text(plan.budget) + " of memory, which is less than " + sum + ": " + forecast.text(), 80,
+                0) +
+           "\n";
+  } catch (const WrongValue&) {
+    throw;
+  } catch (const Error&) {
+    return "";
   }
 }
 
@@ -94,7 +130,7 @@ int run_info(int argc, const char* const* argv) {
     if (options.metadata || options.tensors || options.check)
       throw UsageError("--metadata, --tensors and --check are for one file");
     const PairInfo pair = pair_info(local_model((*positionals)[0]), local_model((*positionals)[1]), options.context);
-    write(options.json ? pair_json(pair) : pair_text(pair));
+    write(options.json ? pair_json(pair) : pair_text(pair) + memory_row(*positionals, options));
     return fits(pair) ? 0 : 1;
   }
   const Parts parts = read(local_model((*positionals)[0]));
@@ -104,6 +140,7 @@ int run_info(int argc, const char* const* argv) {
     return 0;
   }
   write(overview_text(parts));
+  write(memory_row(*positionals, options));
   if (options.check) {
     write("\nChecked: all scales are valid (" + counted(checked, "MXFP6 tensor") + ")\n");
     if (!options.devices.empty() || !devices().empty()) {
