@@ -33,7 +33,7 @@ Words command_names() {
 // The possible words of an option's value.
 Words values_of(const Option& option) {
   if (const auto* choice = std::get_if<option::Choice>(&option.type)) return choice->names;
-  if (std::holds_alternative<option::Draft>(option.type)) return {"auto", "mtp", "suffix", "ngram", "none"};
+  if (std::holds_alternative<option::Draft>(option.type)) return {"auto", "mtp", "self", "suffix", "ngram", "none"};
   if (std::holds_alternative<option::DraftTokens>(option.type)) return {"auto"};
   if (std::holds_alternative<option::Layers>(option.type)) return {"all", "auto"};
   return {};

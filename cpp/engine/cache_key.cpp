@@ -40,7 +40,7 @@ CacheKey draft_cache_key(const GeneratorOptions& options, const LoadedModels& mo
   CacheKey key =
       draft == nullptr ? target_cache_key(options, models) : cache_key(options, draft->path(), models.place_of_draft());
   if (draft == nullptr) key.num_head_layers = static_cast<int>(models.draft_contexts().size());
-  else key.weights = options.draft_weights;
+  else key.weights = models.plan().draft_weights;
   return key;
 }
 
@@ -51,7 +51,7 @@ std::string costs_key(const GeneratorOptions& options, const LoadedModels& model
   const Model* const draft = models.draft_model();
   std::string key = "target " + key_of(models.target_model()) + ", draft " +
                     (draft == nullptr ? to_text(models.plan().draft_source) : key_of(*draft)) + ", weights " +
-                    options.draft_weights + ", caches " + options.kv_type + ", threads " +
+                    models.plan().draft_weights + ", caches " + options.kv_type + ", threads " +
                     std::to_string(models.threads()->size()) + ", " + instructions();
   if (models.plan().streaming.is_needed()) key += ", memory " + std::to_string(models.plan().streaming.budget);
   for (const bool option : {options.use_mmap, options.repack, options.suffix}) key += option ? ", yes" : ", no";

@@ -7,7 +7,7 @@ namespace {
 
 // Named sources; any other string is a path.
 const std::pair<const char*, DraftSource> named[] = {
-    {"", NoDraft()},          {"none", PlainDecoding()},    {"mtp", OwnHead()},
+    {"", NoDraft()},          {"none", PlainDecoding()},    {"mtp", OwnHead()},        {"self", SelfCopy()},
     {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}, {"auto", AutomaticDraft()}};
 
 }  // namespace

@@ -12,6 +12,7 @@ struct DraftModel {
   std::string path;  // GGUF
 };
 struct OwnHead {};         // multi-token prediction layers of the target's file
+struct SelfCopy {};        // the target, loaded once more in few bits
 struct NgramLookup {};     // what followed the latest occurrence of the text's last 1 to 3 tokens
 struct SuffixDecoding {};  // what most often followed the longest match, in the text and in earlier outputs
 // Chosen to suit the target (engine/resolved_draft.h): its own head, a draft model on this machine or the hub, or
@@ -20,10 +21,10 @@ struct AutomaticDraft {
   bool downloads = true;  // false: only files on this machine
 };
 using DraftSource =
-    std::variant<NoDraft, PlainDecoding, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
+    std::variant<NoDraft, PlainDecoding, DraftModel, OwnHead, SelfCopy, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
-// Parses user input: "" (nothing was given), "none", "mtp", "ngram", "suffix", "auto", or a path. A file named "ngram"
-// must be given as "./ngram".
+// Parses user input: "" (nothing was given), "none", "mtp", "self", "ngram", "suffix", "auto", or a path. A file named
+// "ngram" must be given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

@@ -44,7 +44,8 @@ const Table<GeneratorOptions>& generator_options() {
             {"-md", "--model-draft", "--draft", "--spec-draft-model"},
             "FILE",
             "draft model, a GGUF file with the target's vocabulary; or \"mtp\": multi-token prediction layers of the "
-            "target's file; or \"suffix\": what followed the longest match of the last tokens in the prompt, the "
+            "target's file; or \"self\": the target itself, once more in 3 or 2 bits; or \"suffix\": what followed the "
+            "longest match of the last tokens in the prompt, the "
             "output or earlier outputs; or \"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; "
             "or \"auto\": \"mtp\", else a small model of the target's family from the Hugging Face hub, else "
             "\"suffix\"; or \"none\" (default with -m: one on disk)"}},
@@ -172,14 +173,15 @@ const Table<GeneratorOptions>& generator_options() {
            !changes_texts}),
       generator_row<&GeneratorOptions::draft_weights>(
           {"draft_weights",
-           Choice{{"auto", "4-bit", "file"}},
+           Choice{{"auto", "4-bit", "3-bit", "2-bit", "file"}},
            {"Models",
             {"--draft-weights"},
-            "auto|4-bit|file",
+            "auto|4-bit|3-bit|2-bit|file",
             "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 and MXFP6 "
             "too), for faster drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but "
             "in models of less than 200M weights floats in 8.5 bits and others as they are. With a large vocabulary "
-            "(also a drafting head's), all but \"file\" multiply only the rows of likely tokens"}}),
+            "(also a drafting head's), all but \"file\" multiply only the rows of likely tokens; 3-bit and 2-bit: for "
+            "-md self"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},

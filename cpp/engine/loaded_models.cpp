@@ -136,7 +136,7 @@ Model::Options LoadedModels::model_options(const PlannedModel& planned) const {
   model.is_head = planned.is_head;
   model.progress = options_.progress;
   model.tile_cache = tile_cache_;
-  model.streams = plan_.streaming.is_needed() && &planned == &plan_.target;
+  model.streams = plan_.streaming.is_needed();  // no file is read ahead
   return model;
 }
 
@@ -237,9 +237,9 @@ void LoadedModels::choose_place_of_draft() {
   try {
     const auto model = std::make_shared<Model>(planned.parts, model_options(planned));
     std::unique_ptr<Context> context = make_draft_context(model);
-    const std::string problem = options_.repack ? model->repack(parse_tile_weights(options_.draft_weights),
-                                                                threads_->size(), 0, options_.progress)
-                                                : "";
+    const std::string problem =
+        options_.repack ? model->repack(parse_tile_weights(plan_.draft_weights), threads_->size(), 0, options_.progress)
+                        : "";
     const double on_cpu = seconds_of_pass(*context);
     const std::string device_time = in_milliseconds(on_device), cpu_time = in_milliseconds(on_cpu);
     if (on_device <= on_cpu) {
@@ -301,7 +301,7 @@ void LoadedModels::draft_from(DraftModelProposer model) {
 
 // Called once the caches have their memory. Until a draft is repacked, it needs the pages of its file.
 void LoadedModels::repack() {
-  const TileWeights draft_weights = parse_tile_weights(options_.draft_weights);
+  const TileWeights draft_weights = parse_tile_weights(plan_.draft_weights);
   const int threads = threads_->size();
   if (!plan_.streaming.is_needed()) repack_target();
   if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));

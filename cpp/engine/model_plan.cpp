@@ -39,6 +39,7 @@ class Planner {
     plan_context(resolved.parts);
     plan_target();
     if (!resolved.parts.empty()) plan_draft(std::move(resolved.parts));
+    choose_draft_weights();
     plan_streaming();
     return std::move(plan_);
   }
@@ -139,11 +140,23 @@ class Planner {
                          " was trained with");
   }
 
+  StreamingPlan streaming_with(const std::string& draft_weights) const {
+    return specdec::plan_streaming(options_, plan_.memory.caches, max_draft_tokens + 1, plan_.target.parts,
+                                   plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), draft_weights,
+                                   available_memory());
+  }
+
+  // A copy of the target is worth its memory with few bits only: with two of them where more would take what the target
+  // needs.
+  void choose_draft_weights() {
+    plan_.draft_weights = options_.draft_weights;
+    if (!std::holds_alternative<SelfCopy>(plan_.draft_source) || options_.draft_weights != "auto") return;
+    plan_.draft_weights = streaming_with("3-bit").is_needed() ? "2-bit" : "3-bit";
+  }
+
   void plan_streaming() {
     const PlannedModel& target = plan_.target;
-    const StreamingPlan plan =
-        specdec::plan_streaming(options_, plan_.memory.caches, max_draft_tokens + 1, target.parts,
-                                plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), available_memory());
+    const StreamingPlan plan = streaming_with(plan_.draft_weights);
     if (!plan.is_needed()) return;
     const char* const reason = target.offload.is_used() || !target.rpc_servers.empty() ? "some run on other devices"
                                : !options_.repack                                      ? "repacking is switched off"

@@ -48,6 +48,7 @@ struct ModelPlan {
   DraftSource draft_source;           // never AutomaticDraft or PlainDecoding
   HeadFile head;                      // describes the draft's file if it holds only a drafting head
   std::string draft_choice;           // a sentence about what "auto" chose; empty: nothing to say
+  std::string draft_weights;          // options.draft_weights, or what is chosen for a copy of the target
   int context_length = 0;             // tokens of each sequence
   int draft_window = 0;               // tokens that a draft model reads at most; 0: there is none
   MemoryNeed memory;                  // on all devices together

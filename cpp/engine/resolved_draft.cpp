@@ -75,7 +75,7 @@ void choose_companion(const GeneratorOptions& options, bool downloads, const std
 // A corpus can be used only with suffix decoding.
 void check_corpus(const GeneratorOptions& options, const DraftSource& source) {
   if (options.draft_corpus.empty() || is<SuffixDecoding>(source)) return;
-  const bool has_model = draft_path(source) != nullptr || is<OwnHead>(source);
+  const bool has_model = draft_path(source) != nullptr || is<OwnHead>(source) || is<SelfCopy>(source);
   if (has_model && options.suffix) return;
   throw WrongValue("draft_corpus", "\"" + options.draft_corpus + "\"",
                    "used with suffix decoding as the draft, or with a draft model and suffix decoding on");
@@ -94,7 +94,7 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   ResolvedDraft draft;
   draft.source = options.draft;
   if (is_encoder(architecture(target))) {
-    if (draft_path(options.draft) != nullptr || is<OwnHead>(options.draft)) {
+    if (draft_path(options.draft) != nullptr || is<OwnHead>(options.draft) || is<SelfCopy>(options.draft)) {
       throw WrongValue("draft", "\"" + to_text(options.draft) + "\"",
                        "left out: " + options.target + " is an embedding model, which generates no text");
     }
@@ -119,6 +119,7 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   if (const auto* automatic = std::get_if<AutomaticDraft>(&draft.source))
     choose_companion(options, automatic->downloads, target, can_choose_heads && !is_remote, draft);
   check_corpus(options, draft.source);
+  if (is<SelfCopy>(draft.source)) draft.parts = target;
   if (const std::string* path = draft_path(draft.source)) {
     if (draft.parts.empty()) draft.parts = GgufFile::read_parts(*path);
     if (is_encoder(architecture(draft.parts)))

@@ -22,6 +22,7 @@ struct ResolvedDraft {
 // The draft that `options` ask for, in options.draft:
 //   a file          that file; a drafting head must have been made for the target
 //   OwnHead         the target's own head
+//   SelfCopy        the target's files
 //   NoDraft         the target's own head if it has a usable one, otherwise none
 //   PlainDecoding   none
 //   AutomaticDraft  the target's own head; otherwise a block drafter, a head or a draft model that is on this machine

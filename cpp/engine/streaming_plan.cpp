@@ -55,16 +55,22 @@ std::uint64_t experts_of(const std::vector<GgufFile>& model) {
 
 std::string gigabytes(double bytes) { return format("%.2f GB", 1e-9 * bytes); }
 
-// Drafts are rounded to 4.5 bits, and of their output matrix there are signs besides the rows that passes read again.
-std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, bool is_rounded) {
-  if (!is_rounded) return weights_of(draft);
+// Bits of a rounded weight; 0: it stays as it is.
+double bits_of(const std::string& draft_weights) {
+  if (draft_weights == "file") return 0;
+  return draft_weights == "3-bit" ? 3.4375 : draft_weights == "2-bit" ? 2.625 : 4.5;
+}
+
+// Of the output matrix of a rounded draft there are signs besides the rows that passes read again.
+std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, double bits) {
+  if (bits == 0) return weights_of(draft);
   std::uint64_t bytes = 0;
   for (const GgufFile& part : draft) {
     for (const GgufTensor& tensor : part.tensors) {
       const bool is_output = tensor.name == "output.weight" || tensor.name == "token_embd.weight";
       if (is_looked_up(draft, tensor)) continue;
-      bytes += is_output ? tensor.elements() * 9 / 64 + tensor.bytes / 2
-                         : std::min(tensor.bytes, tensor.elements() * 9 / 16);
+      const auto rounded = static_cast<std::uint64_t>(static_cast<double>(tensor.elements()) * bits / 8);
+      bytes += is_output ? tensor.elements() * 9 / 64 + tensor.bytes / 2 : std::min(tensor.bytes, rounded);
     }
   }
   return bytes;
@@ -113,14 +119,14 @@ std::uint64_t parse_memory(const std::string& size) {
 
 StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t caches, int rows,
                              const std::vector<GgufFile>& target, const std::vector<GgufFile>& draft,
-                             std::uint64_t available) {
+                             const std::string& draft_weights, std::uint64_t available) {
   StreamingPlan plan;
   plan.budget = options.memory.empty() ? available / 16 * 15 : parse_memory(options.memory);
   plan.weights = weights_of(target);
   plan.experts = experts_of(target);
   plan.others = process_bytes + caches + scratch_of(target, options.n_batch, rows);
   if (draft.empty()) return plan;
-  plan.others += weights_of_draft(draft, options.repack && options.draft_weights != "file") +
+  plan.others += weights_of_draft(draft, options.repack ? bits_of(draft_weights) : 0) +
                  scratch_of(draft, options.n_batch, options.max_sequences);
   return plan;
 }

@@ -21,11 +21,12 @@ struct StreamingPlan {
   std::uint64_t for_weights() const { return budget > others ? budget - others : 0; }
 };
 
-// caches: bytes. rows: of logits in a pass of the target. draft: empty if there is none. available: bytes of memory.
+// caches: bytes. rows: of logits in a pass of the target. draft: empty if there is none. draft_weights: as
+// options.draft_weights. available: bytes of memory.
 // Throws WrongValue for options.memory.
 StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t caches, int rows,
                              const std::vector<GgufFile>& target, const std::vector<GgufFile>& draft,
-                             std::uint64_t available);
+                             const std::string& draft_weights, std::uint64_t available);
 
 // What a pass will read from the disk.
 struct StreamingForecast {

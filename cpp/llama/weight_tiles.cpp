@@ -26,7 +26,8 @@ struct Rounding {
 
 int rounded_type(const ggml_tensor* tensor, const Rounding& rounding) {
   const bool may_be = is_block_type(tensor->type) || (rounding.of_other_types && has_our_products(tensor));
-  return may_be && bits_of(tensor->type) > bits_of(rounding.type) ? rounding.type : tensor->type;
+  const int type = can_have_tiles(tensor, rounding.type) ? rounding.type : GGML_TYPE_Q4_0;
+  return may_be && bits_of(tensor->type) > bits_of(type) ? type : tensor->type;
 }
 
 // Whether this copy holds only the signs. Such a matrix has no other copy: the second of the two passes reads few rows,
@@ -42,7 +43,12 @@ std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
   std::int64_t num_weights = 0;
   for (const Matrix& matrix : matrices) num_weights += matrix.is_output ? 0 : ggml_nelements(matrix.weights);
   const bool is_sensitive = weights == TileWeights::automatic && num_weights < sensitive_weights;
-  const Rounding rounding{is_sensitive ? GGML_TYPE_Q8_0 : GGML_TYPE_Q4_0, is_large};
+  const bool is_asked = weights == TileWeights::three_bits || weights == TileWeights::two_bits;
+  const Rounding rounding{weights == TileWeights::two_bits     ? GGML_TYPE_Q2_K
+                          : weights == TileWeights::three_bits ? GGML_TYPE_Q3_K
+                          : is_sensitive                       ? GGML_TYPE_Q8_0
+                                                               : GGML_TYPE_Q4_0,
+                          is_large || is_asked};
   std::vector<TileCopy> result;
   for (const auto& [tensor, is_output] : matrices) {
     const bool has_signs = rounds && is_large && is_output && finds_best_rows(tensor);
@@ -57,8 +63,10 @@ std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
 TileWeights parse_tile_weights(const std::string& text) {
   if (text == "file") return TileWeights::exact;
   if (text == "4-bit") return TileWeights::four_bits;
+  if (text == "3-bit") return TileWeights::three_bits;
+  if (text == "2-bit") return TileWeights::two_bits;
   if (text == "auto") return TileWeights::automatic;
-  throw std::invalid_argument("must be \"auto\", \"4-bit\" or \"file\"");
+  throw std::invalid_argument("must be \"auto\", \"4-bit\", \"3-bit\", \"2-bit\" or \"file\"");
 }
 
 std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weights) {

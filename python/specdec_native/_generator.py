@@ -82,7 +82,8 @@ class Generator:
         once (default QUANT: Q4_K_M; needs `specdec_native[hub]`); None for the bundled pair (a demonstration: small
         models trained on Python source).
     draft: path or "hf:..." of a model with the same vocabulary, or of a head or block drafter for the target; "mtp" for
-        the target's own head (multi-token prediction layers, which its file must have); "suffix" for suffix decoding,
+        the target's own head (multi-token prediction layers, which its file must have); "self" for the target itself,
+        once more in memory, rounded to 3 or 2 bits, for models without a small one of their family; "suffix" for suffix decoding,
         which drafts what most often followed the longest match of the last tokens in the prompt, the output or earlier
         outputs; "ngram" for prompt lookup, which drafts what followed the latest occurrence of the last 1 to 3 tokens
         (a file with such a name is given as "./ngram" or as a Path); "auto" for the first of these that exists: "mtp";
@@ -133,7 +134,7 @@ class Generator:
         the model has more than 64 MiB, also F16, BF16 and MXFP6. The draft gets faster, and the target decides as
         before. "auto" does the same, but in a model with less than 200 million weights (without the output matrix) it
         rounds only floats, to Q8_0. For a large vocabulary (also a drafting head's), both multiply only the rows of
-        likely tokens exactly. "file" leaves the weights as they are and multiplies all rows.
+        likely tokens exactly. "3-bit" and "2-bit" round to Q3_K and Q2_K (for "self"). "file" leaves the weights as they are and multiplies all rows.
     chat_template: used by `chat` and related methods instead of the target's own: the text of a Jinja template, or the
         name of one of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     json_tool_calls: when JSON in an answer is read as tool calls, if `tools` are given: {"name": ..., "arguments":

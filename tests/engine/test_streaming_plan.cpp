@@ -17,7 +17,8 @@ constexpr std::uint64_t much = std::uint64_t{1} << 40;
 StreamingPlan plan_of(const GeneratorOptions& options, std::uint64_t available, bool with_draft = false,
                       std::uint64_t caches = 0) {
   return plan_streaming(options, caches, 64, GgufFile::read_parts(target_path),
-                        with_draft ? GgufFile::read_parts(draft_path) : std::vector<GgufFile>(), available);
+                        with_draft ? GgufFile::read_parts(draft_path) : std::vector<GgufFile>(), options.draft_weights,
+                        available);
 }
 
 ModelPlan model_plan(const GeneratorOptions& options) {

@@ -172,5 +172,5 @@ def test_a_draft_in_four_bits_changes_no_text(tmp_path: pathlib.Path) -> None:
 
 
 def test_draft_weights_of_no_kind(target_path: pathlib.Path) -> None:
-    with pytest.raises(ValueError, match='draft_weights is "2-bit"; it must be auto, 4-bit or file'):
-        sd.Generator(target_path, draft_weights="2-bit")
+    with pytest.raises(ValueError, match='draft_weights is "1-bit"; it must be auto, 4-bit, 3-bit, 2-bit or file'):
+        sd.Generator(target_path, draft_weights="1-bit")

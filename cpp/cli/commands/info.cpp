@@ -96,7 +96,7 @@ std::string memory_row(const Positionals& files, const InfoOptions& options) {
     const int context = generator.n_ctx.value_or(default_context_of(target));
     const CacheNeed caches = cache_need(generator, context, target, draft);
     const StreamingPlan plan = plan_streaming(generator, caches.target + caches.draft, max_draft_tokens + 1, target,
-                                              draft, available_memory());
+                                              draft, generator.draft_weights, available_memory());
     const std::string sum = size_text(plan.weights + plan.others);
     if (!plan.is_needed())
       return options.memory.empty() ? "" : "\n" + sum + " of memory suffice: all weights stay in memory\n";
