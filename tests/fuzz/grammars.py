@@ -38,8 +38,8 @@ INTERNALS = ("heck failed", "type mismatch", "json.exception", ".cpp", "std::", 
 TOKENS = re.compile(r'"(token|exclude_token|any_tokens|token_\w+)"')
 # Reasons to reject what has texts.
 BOUNDS = re.compile(
-    r"has more than \d+ classes|nested \d+ levels|goes beyond|exceeds the limit|the content is unlimited"
-    r"|matches multiple triggers"
+    r"has more than \d+ classes|nested \d+ levels|goes beyond|exceeds the limit|content that does not end"
+    r"|more than one of the triggers"
 )
 
 
@@ -57,7 +57,7 @@ def tag_place_exists(message: str, document: Json) -> bool:
     """A pointer into the document, or a message about all of it."""
     found = re.search(r"cannot be used: (/\S*)", message)
     if not found:
-        return True
+        return re.search(r"cannot be used: (it|its type|each of /structures) ", message) is not None
     words = message.removeprefix("structural_tag cannot be used: ").split(" ")
     pointers = [" ".join(words[: i + 1]) for i in range(len(words))]
     # a member that is missing is named, too
