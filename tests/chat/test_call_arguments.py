@@ -112,7 +112,7 @@ def ends_behind(answer: Any, value: Any) -> bool:
     leaf = value
     while isinstance(leaf, dict | list):
         leaf = list(leaf.values() if isinstance(leaf, dict) else leaf)[-1]
-    is_python = isinstance(value, dict) and json.dumps(value) != str(value) and str(value) in answer["text"]
+    is_python = isinstance(value, dict | list) and json.dumps(value) != str(value) and str(value) in answer["text"]
     if "'n'" in answer["text"] or is_python:  # as Python writes it, not as JSON
         raise ValueError
     written = answer["text"].rindex(leaf if isinstance(leaf, str) else json.dumps(leaf))
@@ -146,10 +146,14 @@ def test_arguments_obey_their_schemas(ask: Callable[[Any], Any], templates: dict
 
 
 def test_strings_obey_or_their_keywords_are_named(ask: Callable[[Any], Any], templates: dict[str, str]) -> None:
+    """A template gets a sixth of the cases, those with tags for the parts of arguments, and Gemma's, get all."""
     judged, enforced, problems = set(), 0, []
-    for name, source in templates.items():
-        for keyword, (of_string, right, wrong) in STRINGS.items():
-            for place, (schema_within, value_within) in WITHIN.items():
+    for turn, (name, source) in enumerate(templates.items()):
+        has_all = "MiniMax-M3" in name or "gemma-4" in name
+        for i, (keyword, (of_string, right, wrong)) in enumerate(STRINGS.items()):
+            for j, (place, (schema_within, value_within)) in enumerate(WITHIN.items()):
+                if not has_all and (i + j + turn) % len(WITHIN) != 0:
+                    continue
                 values = [json.loads(one) if one[0] == "{" else one for one in (right, wrong)]
                 answers = [calling(value_within(value)) for value in values]
                 schema = schema_within(of_string)
@@ -166,11 +170,11 @@ def test_strings_obey_or_their_keywords_are_named(ask: Callable[[Any], Any], tem
                     continue
                 judged.add(name)
                 is_named = any(one.startswith("set_it: /properties/n") for one in reply["ignored"])
-                if not is_allowed[0] or (is_allowed[1] and not is_named):
+                if is_named < (is_allowed != [True, False]):
                     problems.append((name, keyword, place, is_allowed, reply))
                 enforced += not is_allowed[1]
     assert not problems, (len(problems), problems[:5])
-    assert len(judged) > 30 and enforced > 500, (len(judged), enforced)
+    assert len(judged) > 30 and enforced > 200, (len(judged), enforced)
 
 
 def test_required_arguments_come(ask: Callable[[Any], Any], templates: dict[str, str]) -> None:

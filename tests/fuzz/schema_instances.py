@@ -427,6 +427,8 @@ class Writable:
 
 # ---- Random instances ----
 
+MOST_ITEMS = 1000  # of an array: there are schemas that want 10**30
+
 
 class Instances:
     def __init__(self, document: Json, rng: random.Random) -> None:
@@ -517,6 +519,8 @@ class Instances:
 
     def array(self, flat: list[Json], depth: int) -> list[Json]:
         least, most = max(self.values(flat, "minItems"), default=0), min(self.values(flat, "maxItems"), default=4)
+        if least > MOST_ITEMS:
+            raise LookupError
         made = []
         for i in range(self.random.randint(least, max(least, min(most, least + 2)))):
             schemas = []
