@@ -7,6 +7,7 @@
 
 #include "base/json_depth.h"
 #include "chat/json_scan.h"
+#include "chat/schema_types.h"
 
 namespace specdec {
 namespace {

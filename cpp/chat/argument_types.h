@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace specdec {
@@ -15,9 +14,6 @@ struct ArgumentTypes {
 
 // The parameters of each function in a list of tools, in JSON. Text that is no such list has no functions.
 std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const std::string& tools);
-
-// Those that a schema within a document allows.
-ArgumentTypes types_in(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& document);
 
 // A value that a model wrote as text, as JSON of one of the types. Text that is none of them stays text.
 std::string argument_json(const std::string& text, const ArgumentTypes& types);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "chat/argument_types.h"
+#include "chat/schema_types.h"
 
 namespace specdec {
 namespace {
