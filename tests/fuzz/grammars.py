@@ -38,7 +38,8 @@ INTERNALS = ("heck failed", "type mismatch", "json.exception", ".cpp", "std::", 
 TOKENS = re.compile(r'"(token|exclude_token|any_tokens|token_\w+)"')
 # What is said of a structural tag as a whole.
 ABOUT_ALL = re.compile(
-    r"^structural_tag (is not JSON|is nested too deeply|has more than|cannot be used: (it|its type|each of /structures) )"
+    r"^structural_tag (is not JSON|is nested too deeply|has more than"
+    r"|cannot be used: (it|its type|each of /structures) )"
 )
 # Reasons to reject what has texts.
 BOUNDS = re.compile(
