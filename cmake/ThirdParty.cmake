@@ -1,7 +1,10 @@
 # A target of other people's sources: without our warnings, without debug information, and not in the list that clang-tidy reads. The
 # thread sanitizer needs it, too: code that it did not compile reads the guard of a static unseen, so what the static holds looks unguarded.
 function(specdec_third_party target)
-  target_compile_options(${target} PRIVATE -w -g0 $<$<STREQUAL:${SPECDEC_SANITIZE},thread>:-fsanitize=thread>)
+  target_compile_options(${target} PRIVATE -w -g0)
+  if(SPECDEC_SANITIZE STREQUAL "thread")
+    target_compile_options(${target} PRIVATE -fsanitize=thread)
+  endif()
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
 endfunction()
 

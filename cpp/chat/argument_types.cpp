@@ -7,6 +7,7 @@
 
 #include "base/json_depth.h"
 #include "chat/json_scan.h"
+#include "chat/schema_types.h"
 
 namespace specdec {
 namespace {
@@ -133,6 +134,11 @@ std::string json_of_python(const std::string& text) {
 
 }  // namespace
 
+ArgumentTypes types_in(const Json& schema, const Json& document) {
+  int budget = max_references;
+  return types_of(schema, document, budget);
+}
+
 std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const std::string& tools) {
   std::map<std::string, std::map<std::string, ArgumentTypes>> functions;
   const Json list = Json::parse(tools, nullptr, false);
@@ -144,10 +150,7 @@ std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const
     if (!function.contains("parameters") || !function["parameters"].is_object()) continue;
     const Json& schema = function["parameters"];
     if (!schema.contains("properties") || !schema["properties"].is_object()) continue;
-    for (const auto& [name, property] : schema["properties"].items()) {
-      int budget = max_references;
-      parameters[name] = types_of(property, schema, budget);
-    }
+    for (const auto& [name, property] : schema["properties"].items()) parameters[name] = types_in(property, schema);
   }
   return functions;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "chat/argument_types.h"
+#include "chat/schema_types.h"
 
 namespace specdec {
 namespace {
@@ -49,8 +50,8 @@ bool restricts(const std::string& keyword, const Json& value) {
   static const std::set<std::string> annotations = {"title",      "description", "default",     "examples", "example",
                                                     "deprecated", "readOnly",    "writeOnly",   "$comment", "$schema",
                                                     "$id",        "$defs",       "definitions", "type",     "nullable"};
-  return annotations.count(keyword) == 0 && keyword.compare(0, 2, "x-") != 0 && value != true &&
-         value != Json::object();
+  const bool takes_all = value == Json::object() || (value == true && keyword != "uniqueItems");
+  return annotations.count(keyword) == 0 && keyword.compare(0, 2, "x-") != 0 && !takes_all;
 }
 
 void add_keywords(const Json& schema, const std::string& place, std::vector<std::string>& pointers) {
@@ -76,12 +77,6 @@ Json without_form(Json schema) {
   for (const char* name : {"properties", "required"}) schema.erase(name);
   if (schema.value("additionalProperties", Json()) == false) schema.erase("additionalProperties");
   return schema;
-}
-
-// The schema's own type, if it names one.
-Json type_only(const Json& schema) {
-  const Json type = schema.is_object() ? schema.value("type", Json()) : Json();
-  return type.is_string() ? Json({{"type", type}}) : Json::object();
 }
 
 Json types_of(const ArgumentTypes& types) {
@@ -217,10 +212,10 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
       add_keywords(keywords, pointer, marked.ignored);
     };
     const auto leaf = [&](const Json& inside, const std::string& pointer) {
-      const Json kept = type_only(inside), type = kept.value("type", Json());
-      if (type == "integer" || type == "number" || type == "boolean" || type == "null") return mark(pointer);
+      const ArgumentTypes allowed = types_in(inside, schema);
+      if (!allowed.string && !allowed.object && !allowed.array) return mark(pointer);
       ignore(inside, pointer);
-      return kept;
+      return types_of(allowed);
     };
     const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
       const std::string pointer = place + "/properties" + escaped(name);
@@ -245,7 +240,7 @@ std::string with_types_only(const std::string& tools) {
     const Json schema = parameters_of(function);
     const auto argument = [&](const std::string& name, const ArgumentTypes& allowed) {
       const bool has_parts = allowed.object || allowed.array;
-      const Parts parts{[](const Json& inside, const std::string&) { return type_only(inside); },
+      const Parts parts{[&](const Json& inside, const std::string&) { return types_of(types_in(inside, schema)); },
                         [](const Json&, const std::string&) {}};
       return has_parts ? form_of(schema["properties"][name], "", parts) : types_of(allowed);
     };

@@ -3,7 +3,9 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "base/argument.h"
 #include "base/error.h"
@@ -89,6 +91,21 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
   } catch (const std::exception& error) {
     fail_to_compile(name, error);
   }
+}
+
+// In our words, what xgrammar says of a structural tag; our reader has checked the rest.
+std::string problem_of_tag(const std::string& said) {
+  const std::string token = "Token string ";
+  const std::size_t at = said.find(token), end = said.rfind(" not found in vocabulary");
+  if (at != std::string::npos && end != std::string::npos)
+    return "names the token " + said.substr(at + token.size(), end - at - token.size()) +
+           ", which the vocabulary does not have";
+  if (said.find("content is unlimited") != std::string::npos)
+    return "has content that does not end by itself, so it needs an end that is not empty";
+  if (said.find("match multiple triggers") != std::string::npos ||
+      said.find("not match any trigger") != std::string::npos)
+    return "must begin with exactly one of the trigger tokens";
+  return std::string("goes beyond what the compiler of grammars supports");
 }
 
 using Call = ConstraintCompiler::Call;
@@ -185,18 +202,27 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std:
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const std::string& tag, bool is_strict) const {
   constexpr const char* name = "structural_tag";
-  const SupportedStructuralTag supported = supported_structural_tag(tag, is_strict);
-  const xgrammar::Grammar grammar = parsed(name, [&] {
-    auto made = xgrammar::Grammar::FromStructuralTag(supported.text, compiler_->vocabulary);
-    if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made)) {
-      const std::string said = std::visit([](const auto& one) { return std::string(one.what()); }, *error),
-                        prefix = "Invalid structural tag error: ";
-      throw ArgumentError(
-          name, "is not valid: " + (said.compare(0, prefix.size(), prefix) == 0 ? said.substr(prefix.size()) : said));
+  const SupportedStructuralTag supported =
+      supported_structural_tag(tag, is_strict, compiler_->vocabulary.GetVocabSize());
+  std::optional<xgrammar::Grammar> grammar;
+  const auto problem_of = [&](const std::string& text) {
+    try {
+      take_xgrammar_warning();
+      auto made = xgrammar::Grammar::FromStructuralTag(text, compiler_->vocabulary);
+      if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made))
+        return problem_of_tag(std::visit([](const auto& one) { return std::string(one.what()); }, *error));
+      grammar = std::get<xgrammar::Grammar>(std::move(made));
+      const std::string warning = take_xgrammar_warning();
+      return warning.empty() ? "" : problem_of_tag(warning);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      return problem_of_tag(error.what());
     }
-    return std::get<xgrammar::Grammar>(std::move(made));
-  });
-  return compiler_->compiled(name, grammar, {});
+  };
+  const std::string problem = problem_of(supported.text);
+  if (!problem.empty()) fail_at_place(supported, problem, problem_of);
+  return compiler_->compiled(name, *grammar, {});
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex, const Call& or_call) const {

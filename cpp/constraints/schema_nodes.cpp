@@ -117,11 +117,9 @@ std::uint64_t num_characters(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
 }
 
-// The text of a value that is written in only one way; nullopt if there are several ways, or if the value has parts.
+// The text of a value without parts.
 std::optional<std::string> text_of(const Json& value) {
-  const bool is_plain = value.is_string() || value.is_number_integer() || value.is_boolean() || value.is_null();
-  if (!is_plain) return std::nullopt;
-  return value.dump();
+  return value.is_structured() ? std::nullopt : std::optional<std::string>(value.dump());
 }
 
 }  // namespace
@@ -484,6 +482,7 @@ int SchemaNodes::add_atom(SchemaAtom atom) {
 }
 
 int SchemaNodes::values_node(std::vector<Json> values, const std::string& place) {
+  for (Json& value : values) value = with_plain_numbers(std::move(value));
   return add_node(Kind::atoms, {add_atom({SchemaValues{std::move(values)}, place})}, place);
 }
 

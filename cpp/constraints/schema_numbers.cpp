@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/index.h"
 
@@ -175,6 +176,16 @@ bool are_equal_values(const Json& left, const Json& right) {
     if (!right.contains(name) || !are_equal_values(value, right.at(name))) return false;
   }
   return true;
+}
+
+Json with_plain_numbers(Json value) {
+  if (value.is_structured()) {
+    for (Json& part : value) part = with_plain_numbers(std::move(part));
+  }
+  if (!value.is_number_float()) return value;
+  const double number = value.get<double>(), limit = std::ldexp(1.0, 63);
+  if (number != std::trunc(number) || number < -limit || number >= 2 * limit) return value;
+  return number < limit ? Json(static_cast<std::int64_t>(number)) : Json(static_cast<std::uint64_t>(number));
 }
 
 bool NumberRange::contains(const Json& value) const {

@@ -28,6 +28,8 @@ struct NumberRange {
 int compare_numbers(const nlohmann::ordered_json& left, const nlohmann::ordered_json& right);
 // Whether two values are the same one for JSON Schema: 1.0 is 1, and the order of names does not matter.
 bool are_equal_values(const nlohmann::ordered_json& left, const nlohmann::ordered_json& right);
+// With one text for equal numbers, also within: integers without a fraction, 1 for 1.0, as far as they have 64 bits.
+nlohmann::ordered_json with_plain_numbers(nlohmann::ordered_json value);
 
 // Numbers with more digits before or after the point are not written.
 constexpr std::size_t max_number_digits = 64;

@@ -38,9 +38,42 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "a choice of texts": ({"enum": ["north", "south"]}, ["north"], ["west"]),
 }
 
+# What a string, alone or within other arguments, must be; a value that is, and one that is not.
+STRINGS: dict[str, tuple[Any, str, str]] = {
+    "minLength": ({"type": "string", "minLength": 3}, "north", "up"),
+    "maxLength": ({"type": "string", "maxLength": 3}, "up", "north"),
+    "a long maxLength": ({"type": "string", "maxLength": 40}, "up", "north" * 9),
+    "pattern": ({"type": "string", "pattern": "^[A-Z]{1,3}$"}, "UP", "north"),
+    "format": ({"type": "string", "format": "date"}, "2024-02-29", "tomorrow"),
+    "enum": ({"type": "string", "enum": ["north", "south"]}, "north", "west"),
+    "const": ({"const": "north"}, "north", "west"),
+    "anyOf": ({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}, "up", "north"),
+    "a list of types": ({"type": ["string", "null"], "maxLength": 3}, "up", "north"),
+    "$ref": ({"$ref": "#/$defs/short"}, "up", "north"),
+    "propertyNames": ({"type": "object", "propertyNames": {"maxLength": 3}}, '{"up": 1}', '{"north": 1}'),
+}
+WITHIN: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "alone": (lambda schema: schema, lambda value: value),
+    "in an object": (
+        lambda schema: {"type": "object", "properties": {"s": schema}, "required": ["s"]},
+        lambda value: {"s": value},
+    ),
+    "in an array": (lambda schema: {"type": "array", "items": schema}, lambda value: [value]),
+    "in objects of an array": (
+        lambda schema: {"type": "array", "items": {"type": "object", "properties": {"s": schema}}},
+        lambda value: [{"s": value}],
+    ),
+    "under a name": (
+        lambda schema: {"type": "object", "additionalProperties": schema},
+        lambda value: {"s": value},
+    ),
+    "beside numbers": (lambda schema: {"anyOf": [{"type": "integer"}, schema]}, lambda value: value),
+}
+
 
 def tool(schema: Any) -> Any:
-    parameters = {"type": "object", "properties": {"n": schema}, "required": ["n"], "$defs": {"a": {"type": "integer"}}}
+    definitions = {"a": {"type": "integer"}, "short": {"type": "string", "maxLength": 3}}
+    parameters = {"type": "object", "properties": {"n": schema}, "required": ["n"], "$defs": definitions}
     if schema == TREE:
         parameters["properties"] = {
             "n": {**TREE, "properties": {**TREE["properties"], "left": {"$ref": "#/properties/n"}}}
@@ -79,7 +112,7 @@ def ends_behind(answer: Any, value: Any) -> bool:
     leaf = value
     while isinstance(leaf, dict | list):
         leaf = list(leaf.values() if isinstance(leaf, dict) else leaf)[-1]
-    is_python = isinstance(value, dict) and json.dumps(value) != str(value) and str(value) in answer["text"]
+    is_python = isinstance(value, dict | list) and json.dumps(value) != str(value) and str(value) in answer["text"]
     if "'n'" in answer["text"] or is_python:  # as Python writes it, not as JSON
         raise ValueError
     written = answer["text"].rindex(leaf if isinstance(leaf, str) else json.dumps(leaf))
@@ -110,6 +143,38 @@ def test_arguments_obey_their_schemas(ask: Callable[[Any], Any], templates: dict
                 enforced += not is_valid and not is_allowed
     assert not problems, problems[:5]
     assert len(judged) > 30 and enforced > 500, (len(judged), enforced)
+
+
+def test_strings_obey_or_their_keywords_are_named(ask: Callable[[Any], Any], templates: dict[str, str]) -> None:
+    """A template gets a sixth of the cases, those with tags for the parts of arguments, and Gemma's, get all."""
+    judged, enforced, problems = set(), 0, []
+    for turn, (name, source) in enumerate(templates.items()):
+        has_all = "MiniMax-M3" in name or "gemma-4" in name
+        for i, (keyword, (of_string, right, wrong)) in enumerate(STRINGS.items()):
+            for j, (place, (schema_within, value_within)) in enumerate(WITHIN.items()):
+                if not has_all and (i + j + turn) % len(WITHIN) != 0:
+                    continue
+                values = [json.loads(one) if one[0] == "{" else one for one in (right, wrong)]
+                answers = [calling(value_within(value)) for value in values]
+                schema = schema_within(of_string)
+                reply = ask({"template": source, "tools": [tool(schema)], "messages": MESSAGES, "answers": answers})
+                assert "answers" in reply or "error" not in reply, (name, keyword, place, reply)
+                if None in reply.get("answers", [None]):
+                    continue
+                try:
+                    is_allowed = [
+                        ends_behind(answer, value_within(value))
+                        for answer, value in zip(reply["answers"], values, strict=True)
+                    ]
+                except ValueError:  # written in another way
+                    continue
+                judged.add(name)
+                is_named = any(one.startswith("set_it: /properties/n") for one in reply["ignored"])
+                if is_named < (is_allowed != [True, False]):
+                    problems.append((name, keyword, place, is_allowed, reply))
+                enforced += not is_allowed[1]
+    assert not problems, (len(problems), problems[:5])
+    assert len(judged) > 30 and enforced > 200, (len(judged), enforced)
 
 
 def test_required_arguments_come(ask: Callable[[Any], Any], templates: dict[str, str]) -> None:

@@ -24,6 +24,7 @@ from tests.server.odd_bodies import Maker
 
 TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
 AT_ONCE = 200  # files of one chat
+LAST = "no file"  # that it is asked for at last; then it still answers
 WORDS = [
     "a",
     " ",
@@ -120,14 +121,14 @@ def check(specdec: pathlib.Path, model: pathlib.Path, folder: pathlib.Path, seed
     command = [specdec, "chat", "--lines", "-t", "1", "-n", "2", "--temp", "0", "-c", "256", "-m", model, "-md", "none"]
     run = subprocess.run(
         list(map(str, command)),
-        input="\n".join([*lines, "/show"]).encode(),
+        input="\n".join([*lines, f"/load {folder / LAST}", "/show"]).encode(),
         capture_output=True,
         timeout=900,
         check=False,
     )
     shown = run.stderr.decode("utf-8", "replace")
     findings = []
-    if run.returncode not in (0, 1) or "\nused  " not in shown[-1000:]:
+    if run.returncode not in (0, 1) or "\nused  " not in shown.rpartition(LAST)[2]:
         findings.append(f"{seeds}: exit code {run.returncode}: {shown[-300:]!r}")
     for seed, data in files.items():
         path, saved = folder / f"{seed}.json", folder / f"{seed}.saved"

@@ -443,7 +443,7 @@ TEST(items_whose_difference_is_not_enforced) {
   for (const char* const items :
        {R"({"type": "number"})", R"({"type": "string", "maxLength": 3})", R"({"type": "string", "format": "uuid"})",
         R"({"type": "integer", "minimum": -3})", R"({"type": "integer", "minimum": 0, "maximum": 100000})",
-        R"({"type": "array", "items": {"type": "null"}})", R"({"enum": [1.5, 2]})", "{}"})
+        R"({"type": "array", "items": {"type": "null"}})", R"({"enum": [[], 2]})", "{}"})
     rejects(R"({"type": "array", "uniqueItems": true, "items": )" + std::string(items) + "}", "/uniqueItems");
   rejects(R"({"anyOf": [{"type": "array", "uniqueItems": true, "items": {"enum": [1]}}, {"type": "array", "items":
       {"enum": [1]}}]})",

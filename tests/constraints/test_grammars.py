@@ -76,6 +76,51 @@ def test_masks_are_not_those_of_other_tokens(driver: Driver) -> None:
             assert [one is None for one in reply["wishes"]] == is_allowed, (form, reply)
 
 
+def test_masks_are_not_those_of_a_grammar_before(driver: Driver) -> None:
+    asked(driver, "grammar", 'root ::= other | "a"\nother ::= "" | . other ("" | other)')
+    for seed in range(40):
+        request = {"grammar": 'root ::= "a" | root{2,}', "strict": False, "wishes": ["ab"], "walks": 3, "seed": seed}
+        reply = driver.ask(request)
+        assert reply["faults"] == [] and reply["wishes"] == [1], reply
+
+
+TEXT = {"type": "any_text"}
+TAG = {"type": "tag", "begin": "<a>", "content": {"type": "const_string", "value": "x"}, "end": "</a>"}
+TOKEN = {"type": "token", "token": "nothing"}
+
+
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        ({"type": "sequence", "elements": [TAG, {**TAG, "content": TEXT, "end": ""}]}, "/elements/1 has content that"),
+        ({"type": "repeat", "min": 1, "max": 2, "content": TOKEN}, '/content names the token "nothing", which'),
+        (
+            {"type": "dispatch", "rules": [["<", {"type": "optional", "content": TOKEN}]]},
+            "/rules/0/1/content names the",
+        ),
+        ({"type": "token", "token": 1_000_000}, "/token is no token: the vocabulary has "),
+        ({"type": "any_tokens", "exclude_tokens": ["a", 1.5]}, "/exclude_tokens/1 must be a token"),
+        ({"type": "token_dispatch", "rules": [[-1, TEXT]]}, "/rules/0/0 must be a token"),
+        ({"type": "triggered_tags", "triggers": ["<", "<a"], "tags": [TAG]}, "/tags/0/begin begins with more than one"),
+        ({"type": "triggered_tags", "triggers": ["<b"], "tags": [TAG]}, "/tags/0/begin begins with none of"),
+        ({"type": "triggered_tags", "triggers": ["<", "["], "tags": [TAG]}, "/triggers/1 is the beginning of no tag"),
+        ({"type": "triggered_tags", "triggers": ["", "<"], "tags": [TAG]}, "/triggers/0 must be a text"),
+        ({"type": "tags_with_separator", "separator": "", "tags": [{**TAG, "begin": 1}]}, "/tags/0/begin must be a"),
+        ({"type": "tags_with_separator", "separator": "", "tags": [{**TAG, "end": []}]}, "/tags/0/end must be a text"),
+        ({"type": "tags_with_separator", "separator": "", "tags": [TEXT]}, '/tags/0/type must be "tag"'),
+        ({"type": "dispatch", "rules": [["<", TEXT]], "loop": 1}, "/loop must be true or false"),
+        ({"type": "any_text", "excludes": "a"}, "/excludes must be a list"),
+        ({"type": "repeat", "min": 3, "max": 2, "content": TAG}, "/max must not be below min"),
+    ],
+)
+def test_errors_of_tags_name_a_place(driver: Driver, form: Any, problem: str) -> None:
+    reply = asked(driver, "structural_tag", json.dumps({"format": form}))
+    assert reply["error"].startswith("structural_tag cannot be used: /format" + problem), reply
+    older = {"structures": [{"begin": "<a>", "schema": {}, "end": ""}], "triggers": ["<b"]}
+    reply = asked(driver, "structural_tag", json.dumps(older))
+    assert reply["error"].startswith("structural_tag cannot be used: /structures/0/begin begins with none"), reply
+
+
 def test_counts_of_a_cycle_are_its_own(driver: Driver) -> None:
     for most in (1, 2, 3):
         grammar = f'root ::= "(" inner{{0,{most}}} ")"\ninner ::= "[" root "]"'

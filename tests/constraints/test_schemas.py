@@ -180,6 +180,22 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
         ["9223372036854775808"],
         ["0", "5"],
     ),
+    "1.0 is 1": ({"allOf": [{"anyOf": [{"enum": [1.0]}]}, {"enum": [1]}]}, ["1"], ["1.0", "2"]),
+    "one text for equal numbers": (
+        {"enum": [1e0, -0.0, [2.0, {"a": 3.0}], 0.5, 1e300]},
+        ["1", "0", '[2, {"a": 3}]', "0.5", "1e+300"],
+        ["-0", "1.0"],
+    ),
+    "a number of 64 bits with a point": (
+        {"const": 9223372036854775808.0},
+        ["9223372036854775808"],
+        ["9.223372036854776e+18"],
+    ),
+    "1.0 and 1 are not unique items": (
+        {"type": "array", "items": {"enum": [1.0, 1, 0.5]}, "uniqueItems": True},
+        ["[1, 0.5]", "[0.5]"],
+        ["[1, 1]", "[0.5, 0.5]", "[1, 0.5, 1]"],
+    ),
     "a reference into x-": ({"$ref": "#/x-shapes/a~1b%25", "x-shapes": {"a/b%": {"const": 3}}}, ["3"], ["4"]),
 }
 

@@ -213,8 +213,8 @@ def sentence(rules: Rules, rng: random.Random, most: int = 300) -> str | None:
         if node.kind == "literal":
             return node.text
         if node.kind == "class":
-            some = [one for one in CHARACTERS if node.has(one)] or [first for first, _ in node.ranges]
-            return rng.choice(some) if not node.is_negated or some else "q"
+            # No range of a class begins below a tab.
+            return rng.choice([one for one in CHARACTERS if node.has(one)] or ["\x01"])
         if node.kind == "name":
             return of(rules[node.text], names + 1)
         if node.kind == "choice":

@@ -36,10 +36,15 @@ Json = Any
 WISHES, LONGEST_JUDGED = 4, 90
 INTERNALS = ("heck failed", "type mismatch", "json.exception", ".cpp", "std::", "xgrammar", "EBNF")
 TOKENS = re.compile(r'"(token|exclude_token|any_tokens|token_\w+)"')
+# What is said of a structural tag as a whole.
+ABOUT_ALL = re.compile(
+    r"^structural_tag (is not JSON|is nested too deeply|has more than"
+    r"|cannot be used: (it|its type|each of /structures) )"
+)
 # Reasons to reject what has texts.
 BOUNDS = re.compile(
-    r"has more than \d+ classes|nested \d+ levels|goes beyond|exceeds the limit|the content is unlimited"
-    r"|matches multiple triggers"
+    r"has more than \d+ classes|nested \d+ levels|goes beyond|exceeds the limit|content that does not end"
+    r"|more than one of the triggers"
 )
 
 
@@ -57,7 +62,7 @@ def tag_place_exists(message: str, document: Json) -> bool:
     """A pointer into the document, or a message about all of it."""
     found = re.search(r"cannot be used: (/\S*)", message)
     if not found:
-        return True
+        return ABOUT_ALL.search(message) is not None
     words = message.removeprefix("structural_tag cannot be used: ").split(" ")
     pointers = [" ".join(words[: i + 1]) for i in range(len(words))]
     # a member that is missing is named, too

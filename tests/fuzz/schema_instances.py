@@ -151,6 +151,15 @@ def is_equal(left: Json, right: Json) -> bool:
     return bool(left == right)
 
 
+def plain(value: Json) -> Json:
+    """Equal numbers are written as one: 1 for 1.0."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64 else value
+
+
 def at(document: Json, pointer: str) -> Json:
     """What a JSON pointer points to; MISSING: nothing."""
     if pointer and not pointer.startswith("/"):
@@ -355,8 +364,8 @@ class Writable:
 
     def flat_fits(self, flat: list[Json], instance: Json) -> bool:
         listed = [value for one in flat for value in ([one["const"]] if "const" in one else one.get("enum", []))]
-        is_listed = any(json.dumps(value) == json.dumps(instance) for value in listed)
-        if listed and not is_listed:  # written in another way, as 1 and 1.0
+        is_listed = any(json.dumps(plain(value)) == json.dumps(instance) for value in listed)
+        if listed and not is_listed:  # written in another order
             return False
         if isinstance(instance, float) and instance == int(instance) and not is_listed:
             return False
@@ -417,6 +426,8 @@ class Writable:
 
 
 # ---- Random instances ----
+
+MOST_ITEMS = 1000  # of an array: there are schemas that want 10**30
 
 
 class Instances:
@@ -508,6 +519,8 @@ class Instances:
 
     def array(self, flat: list[Json], depth: int) -> list[Json]:
         least, most = max(self.values(flat, "minItems"), default=0), min(self.values(flat, "maxItems"), default=4)
+        if least > MOST_ITEMS:
+            raise LookupError
         made = []
         for i in range(self.random.randint(least, max(least, min(most, least + 2)))):
             schemas = []
