@@ -55,6 +55,13 @@ def limited(limit: int) -> Iterator[Callable[[], None]]:
             time.sleep(0.1)
 
 
+def evict(path: pathlib.Path) -> None:
+    """Pages that an earlier process has read do not count in the group of a later one."""
+    file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(file)
+
+
 def direct_speed(path: pathlib.Path, most: int = 512 << 20) -> float:
     """Bytes per second of parallel direct reads."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -87,6 +94,8 @@ class Rows:
         self.missing: dict[int, float] = {}  # bytes that a plain pass reads, by limit
 
     def output(self, limit: int, command: list[object]) -> str:
+        for path in (self.arguments.target, self.arguments.draft):
+            evict(path)
         with contextlib.ExitStack() as stack:
             enter = None if self.arguments.no_limit else stack.enter_context(limited(limit))
             words = [str(word) for word in command]
@@ -124,12 +133,13 @@ class Rows:
 
     def all(self) -> dict[str, Callable[[int, pathlib.Path, float], tuple[float, float]]]:
         draft = ["-md", self.arguments.draft]
-        return {
+        rows = {
             "llama.cpp": self.llama,
             "ours, plain": self.ours("-md", "none"),
             "ours, draft, K = 12": self.ours(*draft, "-k", 12),
             "ours, draft (default)": self.ours(*draft),
         }
+        return {name: run for name, run in rows.items() if any(word in name for word in self.arguments.rows)}
 
 
 def measure(arguments: argparse.Namespace, tiles: pathlib.Path, folder: pathlib.Path) -> None:
@@ -181,6 +191,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=120)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-limit", action="store_true", help="no control group")
+    parser.add_argument("--rows", nargs="+", default=[""], help="only rows whose names have one of these")
     parser.add_argument("--llama", type=pathlib.Path, help="folder of llama.cpp's programs")
     arguments = parser.parse_args()
     arguments.llama = arguments.llama or arguments.build / "bench" / "peers"

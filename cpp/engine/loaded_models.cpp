@@ -340,12 +340,11 @@ void LoadedModels::stream_target() {
   const StreamedWeights* const weights = target_model_->streamed_weights();
   if (weights == nullptr || !weights->reads_from_disk()) return;
   const StreamedBytes& bytes = weights->bytes();
-  const StreamingForecast forecast{bytes.total,
-                                   bytes.stay + bytes.slots,
-                                   bytes.streamed,
-                                   bytes.slots < bytes.experts,
-                                   weights->bytes_per_second(),
-                                   has_draft(plan_.draft_source)};
+  StreamingForecast forecast{
+      bytes.total, bytes.stay + bytes.slots, bytes.streamed, bytes.slots < bytes.experts, weights->bytes_per_second(),
+      {}};
+  if (has_draft(plan_.draft_source))
+    forecast.read_without_draft = bytes.streamed - std::min(bytes.streamed, plan.draft);
   note(file + " is larger than the memory: " + forecast.text());
 }
 

@@ -146,12 +146,13 @@ class Planner {
                                    available_memory());
   }
 
-  // A copy of the target is worth its memory with few bits only: with two of them where more would take what the target
-  // needs.
+  // A copy of the target in 3 bits has far more drafts accepted than one in 2; but the target needs some memory, too.
   void choose_draft_weights() {
     plan_.draft_weights = options_.draft_weights;
     if (!std::holds_alternative<SelfCopy>(plan_.draft_source) || options_.draft_weights != "auto") return;
-    plan_.draft_weights = streaming_with("3-bit").is_needed() ? "2-bit" : "3-bit";
+    const StreamingPlan plan = streaming_with("3-bit");
+    const bool leaves_room = !plan.is_needed() || plan.for_weights() > plan.weights / 10;
+    plan_.draft_weights = leaves_room ? "3-bit" : "2-bit";
   }
 
   void plan_streaming() {

@@ -10,8 +10,8 @@
 namespace specdec {
 namespace {
 
-constexpr std::uint64_t process_bytes = 32 << 20;
-constexpr std::uint64_t bytes_of_token = 180;  // of a vocabulary: texts, scores, ranks
+constexpr std::uint64_t process_bytes = 64 << 20;  // with the pages of mapped files that it uses all the time
+constexpr std::uint64_t bytes_of_token = 180;      // of a vocabulary: texts, scores, ranks
 
 std::uint64_t metadata(const GgufFile& file, const char* key) {
   return file.integer(file.string("general.architecture").value_or("") + "." + key).value_or(0);
@@ -58,10 +58,10 @@ std::string gigabytes(double bytes) { return format("%.2f GB", 1e-9 * bytes); }
 // Bits of a rounded weight; 0: it stays as it is.
 double bits_of(const std::string& draft_weights) {
   if (draft_weights == "file") return 0;
-  return draft_weights == "3-bit" ? 3.4375 : draft_weights == "2-bit" ? 2.625 : 4.5;
+  return draft_weights == "3-bit" ? 3.8 : draft_weights == "2-bit" ? 3.0 : 4.5;
 }
 
-// Of the output matrix of a rounded draft there are signs besides the rows that passes read again.
+// Of the output matrix of a rounded draft there are signs besides the file's rows, some of which every pass reads.
 std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, double bits) {
   if (bits == 0) return weights_of(draft);
   std::uint64_t bytes = 0;
@@ -70,7 +70,7 @@ std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, double bits) 
       const bool is_output = tensor.name == "output.weight" || tensor.name == "token_embd.weight";
       if (is_looked_up(draft, tensor)) continue;
       const auto rounded = static_cast<std::uint64_t>(static_cast<double>(tensor.elements()) * bits / 8);
-      bytes += is_output ? tensor.elements() * 9 / 64 + tensor.bytes / 2 : std::min(tensor.bytes, rounded);
+      bytes += is_output ? tensor.elements() * 9 / 64 + tensor.bytes : std::min(tensor.bytes, rounded);
     }
   }
   return bytes;
@@ -78,10 +78,13 @@ std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, double bits) 
 
 }  // namespace
 
-StreamingForecast StreamingForecast::of(const StreamingPlan& plan, double bytes_per_second, bool has_draft) {
+StreamingForecast StreamingForecast::of(const StreamingPlan& plan, double bytes_per_second) {
   const std::uint64_t single = plan.weights - plan.experts, stay = std::min(plan.weights, plan.for_weights());
-  return {plan.weights,     stay,     single - std::min(single, stay), stay < plan.weights && plan.experts > 0,
-          bytes_per_second, has_draft};
+  const auto read = [&](std::uint64_t memory) { return single - std::min(single, memory); };
+  StreamingForecast forecast{plan.weights,     stay, read(stay), stay < plan.weights && plan.experts > 0,
+                             bytes_per_second, {}};
+  if (plan.draft > 0) forecast.read_without_draft = read(stay + plan.draft);
+  return forecast;
 }
 
 std::string StreamingForecast::text() const {
@@ -93,8 +96,11 @@ std::string StreamingForecast::text() const {
             "/s, about " + format("%.2g s", bytes / bytes_per_second);
   }
   if (reads_experts) text += "; experts that are used less are read when they are chosen";
-  return text + (has_draft ? "; drafts make a pass worth several tokens"
-                           : "; a draft model (-md) makes a pass worth several tokens");
+  if (!read_without_draft) return text + "; a draft model (-md) makes a pass worth several tokens";
+  text += "; drafts make a pass worth several tokens";
+  if (*read_without_draft < read_by_a_pass)
+    text += ", but without the draft it would read " + gigabytes(static_cast<double>(*read_without_draft));
+  return text;
 }
 
 std::uint64_t parse_memory(const std::string& size) {
@@ -126,8 +132,9 @@ StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t cach
   plan.experts = experts_of(target);
   plan.others = process_bytes + caches + scratch_of(target, options.n_batch, rows);
   if (draft.empty()) return plan;
-  plan.others += weights_of_draft(draft, options.repack ? bits_of(draft_weights) : 0) +
-                 scratch_of(draft, options.n_batch, options.max_sequences);
+  plan.draft = weights_of_draft(draft, options.repack ? bits_of(draft_weights) : 0) +
+               scratch_of(draft, options.n_batch, options.max_sequences);
+  plan.others += plan.draft;
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct StreamingPlan {
   std::uint64_t weights = 0;  // of the target
   std::uint64_t experts = 0;  // of these, all experts'
   std::uint64_t others = 0;   // caches, drafts, scratch memory, the process itself
+  std::uint64_t draft = 0;    // of these, a draft model's weights and scratch memory
   bool is_needed() const { return budget != 0 && weights + others > budget; }
   std::uint64_t for_weights() const { return budget > others ? budget - others : 0; }
 };
@@ -34,10 +36,11 @@ struct StreamingForecast {
   std::uint64_t read_by_a_pass;  // bytes, without experts
   bool reads_experts;
   double bytes_per_second;
-  bool has_draft;
+  // Bytes that a pass would read if the memory of the draft were the target's; nullopt: there is no draft.
+  std::optional<std::uint64_t> read_without_draft;
 
   // By the plan alone; of a plan that needs streaming.
-  static StreamingForecast of(const StreamingPlan& plan, double bytes_per_second, bool has_draft);
+  static StreamingForecast of(const StreamingPlan& plan, double bytes_per_second);
   // "of 18.50 GB of weights, 11.20 GB stay; every pass reads 7.30 GB from the disk at 3.10 GB/s, about 2.4 s; ..."
   std::string text() const;
 };

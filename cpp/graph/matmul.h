@@ -189,8 +189,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     const CachedExperts* const cached = experts_of(w.tensor);
     if (params->ith == 0) {
       group_by_expert(op->src[2], experts, pairs, starts);
-      if (cached != nullptr)
-        cached->begin(experts, takers(w, params->nth), [&](std::int64_t e) { return starts[e + 1] > starts[e]; });
+      if (cached != nullptr) begin(*cached, w, x, starts, params->nth);
     }
     ggml_barrier(params->threadpool);
     for (std::int64_t e = 0; e < experts; ++e) {  // each expert's columns form their own panel
@@ -230,6 +229,13 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   static Rows share(const Format& w, std::int64_t thread, std::int64_t num_threads) {
     const std::int64_t step = w.expert_rows(), steps = (w.rows + step - 1) / step;
     return {steps * thread / num_threads * step, std::min(w.rows, steps * (thread + 1) / num_threads * step)};
+  }
+  // The activations are the state before the layer's experts if all experts of a token read the same.
+  static void begin(const CachedExperts& cached, const Format& w, const ggml_tensor* x, const std::int64_t* starts,
+                    int num_threads) {
+    const auto is_chosen = [&](std::int64_t e) { return starts[e + 1] > starts[e]; };
+    const auto state = [&](std::int64_t token) { return row_of(x, 0, token, 0); };
+    cached.begin(w.tensor->ne[2], takers(w, num_threads), is_chosen, x->ne[1] == 1 ? x->ne[2] : 0, state);
   }
   static int takers(const Format& w, int num_threads) {
     int count = 0;

@@ -5,6 +5,7 @@
 
 #include "ggml-backend.h"
 #include "llama-model.h"
+#include "platform/memory.h"
 
 namespace specdec {
 namespace {
@@ -29,6 +30,12 @@ std::vector<Matrix> matrices_of(const llama_model* model) {
     result.push_back({tensor, name == "output.weight" || name == "token_embd.weight"});
   }
   return result;
+}
+
+void expect_random_reads(const llama_model* model) {
+  for (const auto& entry : llama_internal_get_tensor_map(model)) {
+    if (is_mapped(entry.second)) expect_random_reads(entry.second->data, ggml_nbytes(entry.second));
+  }
 }
 
 }  // namespace specdec

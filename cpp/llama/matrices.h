@@ -17,4 +17,8 @@ struct Matrix {
 // matrix.
 std::vector<Matrix> matrices_of(const llama_model* model);
 
+// For a model that is larger than the memory, or drafts for one, once its copies are made: what stays in its mapped
+// files (embeddings, rows of a draft's output) is read here and there.
+void expect_random_reads(const llama_model* model);
+
 }  // namespace specdec

@@ -15,6 +15,7 @@
 #include "llama.h"
 #include "llama/backend.h"
 #include "llama/lost_devices.h"
+#include "llama/matrices.h"
 #include "llama/missing_kernels.h"
 #include "llama/streamed_weights.h"
 #include "llama/tensor_types.h"
@@ -236,6 +237,7 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
                       WeightTiles::bytes_of(get(), weights), memory_to_leave, progress, [&](const auto& tell) {
                         tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell, tile_cache_.get(),
                                                                files_.get());
+                        if (!parts_.empty()) expect_random_reads(get());
                       });
 }
 
@@ -251,6 +253,7 @@ std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_thread
   try {
     streamed_ = std::make_unique<StreamedWeights>(get(), StreamedFiles{parts_, *files_, cache},
                                                   StreamedWeights::Options{memory, has_head(), num_threads}, tell);
+    expect_random_reads(get());
   } catch (const Cancelled&) {
     throw;
   } catch (const Error& error) {

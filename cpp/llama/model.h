@@ -107,7 +107,7 @@ class Model {
                            const std::function<void(const std::function<void(double)>&)>& copy);
 
   std::string path_;
-  std::vector<GgufFile> parts_;  // headers, if weights will be streamed
+  std::vector<GgufFile> parts_;  // headers, if weights of the target will be streamed
   Offload offload_;
   std::string weights_without_kernels_;
   HeadKind head_kind_ = HeadKind::none;

@@ -1,12 +1,14 @@
 #include "llama/streamed_weights.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/index.h"
 #include "base/parallel.h"
 #include "ggml.h"
+#include "llama-model.h"
 #include "llama/expert_pieces.h"
 #include "llama/tile_file.h"
 #include "llama/weight_parts.h"
@@ -71,6 +73,13 @@ std::string layer_of(const ggml_tensor* weights) {
   return name.substr(0, name.find('.', name.find('.') + 1) + 1);
 }
 
+const ggml_tensor* tensor_of(const llama_model* model, const std::string& name) {
+  for (const auto& [known, tensor] : llama_internal_get_tensor_map(model)) {
+    if (known == name) return tensor;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::uint64_t StreamedWeights::least_memory(const llama_model* model, const std::vector<GgufFile>& files,
@@ -112,7 +121,7 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
              stay.end());
   read_all(paths, stay);
   use_single(parts, paths);
-  use_experts(pieces, paths);
+  use_experts(pieces, model, paths);
   bytes_per_second_ = disk_speed(paths[file_of_tiles]);
   progress(1.0);
 }
@@ -150,7 +159,8 @@ void StreamedWeights::use_single(const WeightParts& parts, const std::vector<std
   }
 }
 
-void StreamedWeights::use_experts(const ExpertPieces& pieces, const std::vector<std::string>& paths) {
+void StreamedWeights::use_experts(const ExpertPieces& pieces, const llama_model* model,
+                                  const std::vector<std::string>& paths) {
   bytes_.total += bytes_.experts = bytes_of(pieces.sources());
   bytes_.slots = pieces.slots_bytes();
   if (pieces.all().empty()) return;
@@ -161,18 +171,34 @@ void StreamedWeights::use_experts(const ExpertPieces& pieces, const std::vector<
     first.push_back({piece.file, piece.offset, piece.bytes, experts_->fill(index)});
   }
   read_all(paths, first);
+  make_layers(pieces, model);
   int at = 0;
   for (const WeightSource& source : pieces.sources()) {
-    cached_.emplace_back(*experts_, at, source.num_matrices());
+    cached_.emplace_back(*experts_, at, source.num_matrices(), layers_.at(layer_of(source.weights)));
+    use(source, {source.weights->type, nullptr, nullptr, nullptr, &cached_.back()});
     at += static_cast<int>(source.num_matrices());
   }
-  for (std::size_t i = 0; i < cached_.size(); ++i) {
-    const WeightSource& source = pieces.sources()[i];
-    for (std::size_t j = 0; j < cached_.size(); ++j) {
-      const bool is_of_layer = layer_of(source.weights) == layer_of(pieces.sources()[j].weights);
-      if (j != i && is_of_layer) cached_[i].followers.push_back(&cached_[j]);
-    }
-    use(source, {source.weights->type, nullptr, nullptr, nullptr, &cached_[i]});
+}
+
+// Which matrices of experts follow each other, and the routers that choose them.
+void StreamedWeights::make_layers(const ExpertPieces& pieces, const llama_model* model) {
+  int at = 0;
+  for (const WeightSource& source : pieces.sources()) {
+    layers_[layer_of(source.weights)].first_pieces.push_back(at);
+    at += static_cast<int>(source.num_matrices());
+  }
+  const auto num_chosen = static_cast<int>(model->hparams.n_expert_used_max());
+  for (auto& [name, layer] : layers_) {
+    const int number = std::atoi(name.c_str() + std::strlen("blk."));
+    const std::string next = "blk." + std::to_string(number + 1) + ".";
+    const auto following = layers_.find(next);
+    const ggml_tensor* const router = tensor_of(model, next + "ffn_gate_inp.weight");
+    const bool is_known = following != layers_.end() && router != nullptr && router->type == GGML_TYPE_F32 &&
+                          ggml_is_contiguous(router) && num_chosen > 0;
+    if (!is_known) continue;
+    routers_.push_back({static_cast<const float*>(router->data), router->ne[0], router->ne[1], num_chosen,
+                        following->second.first_pieces});
+    layer.next = &routers_.back();
   }
 }
 

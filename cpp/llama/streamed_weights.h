@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,7 +72,8 @@ class StreamedWeights {
 
  private:
   void use_single(const WeightParts& parts, const std::vector<std::string>& paths);
-  void use_experts(const ExpertPieces& pieces, const std::vector<std::string>& paths);
+  void use_experts(const ExpertPieces& pieces, const llama_model* model, const std::vector<std::string>& paths);
+  void make_layers(const ExpertPieces& pieces, const llama_model* model);
   void use(const WeightSource& source, const BlockTiles& tiles);
 
   StreamedBytes bytes_;
@@ -80,6 +82,8 @@ class StreamedWeights {
   std::unique_ptr<WeightStream> stream_;
   std::unique_ptr<PieceCache> experts_;
   std::deque<StreamedMatrix> matrices_;
+  std::map<std::string, ExpertLayer> layers_;  // by the beginning of their tensors' names
+  std::deque<NextRouter> routers_;
   std::deque<CachedExperts> cached_;
   std::deque<BlockTiles> tiles_;  // tensors point to these
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <vector>
 
@@ -18,15 +19,28 @@ double bits_of(int type) {
   return 8.0 * static_cast<double>(ggml_type_size(of_ggml)) / static_cast<double>(ggml_blck_size(of_ggml));
 }
 
-// How a draft's matrices are rounded.
+// How a draft's matrices are rounded: those with more bits than a type become this type.
 struct Rounding {
-  int type;             // types with more bits become this type
-  bool of_other_types;  // also rounds floats and MXFP6, not only stock types
+  int type;
+  int of_outputs, of_values;  // of the matrices that end attention and feed-forward layers, and of attention's values
+  bool of_other_types;        // also rounds floats and MXFP6, not only stock types
 };
 
+// With few bits, the matrices whose errors cost most acceptance keep more, as in llama.cpp's mixtures of these names.
+Rounding rounding_of(TileWeights weights, bool is_sensitive, bool is_large) {
+  if (weights == TileWeights::three_bits) return {GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, true};
+  if (weights == TileWeights::two_bits) return {GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, true};
+  const int type = is_sensitive ? GGML_TYPE_Q8_0 : GGML_TYPE_Q4_0;
+  return {type, type, type, is_large};
+}
+
 int rounded_type(const ggml_tensor* tensor, const Rounding& rounding) {
+  const auto is_a = [tensor](const char* name) { return std::strstr(tensor->name, name) != nullptr; };
+  const int wanted = is_a("attn_v.")                            ? rounding.of_values
+                     : is_a("attn_output.") || is_a("ffn_down") ? rounding.of_outputs
+                                                                : rounding.type;
+  const int type = can_have_tiles(tensor, wanted) ? wanted : GGML_TYPE_Q4_0;
   const bool may_be = is_block_type(tensor->type) || (rounding.of_other_types && has_our_products(tensor));
-  const int type = can_have_tiles(tensor, rounding.type) ? rounding.type : GGML_TYPE_Q4_0;
   return may_be && bits_of(tensor->type) > bits_of(type) ? type : tensor->type;
 }
 
@@ -43,12 +57,7 @@ std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
   std::int64_t num_weights = 0;
   for (const Matrix& matrix : matrices) num_weights += matrix.is_output ? 0 : ggml_nelements(matrix.weights);
   const bool is_sensitive = weights == TileWeights::automatic && num_weights < sensitive_weights;
-  const bool is_asked = weights == TileWeights::three_bits || weights == TileWeights::two_bits;
-  const Rounding rounding{weights == TileWeights::two_bits     ? GGML_TYPE_Q2_K
-                          : weights == TileWeights::three_bits ? GGML_TYPE_Q3_K
-                          : is_sensitive                       ? GGML_TYPE_Q8_0
-                                                               : GGML_TYPE_Q4_0,
-                          is_large || is_asked};
+  const Rounding rounding = rounding_of(weights, is_sensitive, is_large);
   std::vector<TileCopy> result;
   for (const auto& [tensor, is_output] : matrices) {
     const bool has_signs = rounds && is_large && is_output && finds_best_rows(tensor);

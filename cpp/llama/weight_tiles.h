@@ -19,11 +19,11 @@ namespace specdec {
 
 // exact: keeps the file's types and the bits of all products. The others are for drafts, which then propose almost the
 // same tokens in less time; verification is exact for any proposal. four_bits: rounds types with more than 4.5 bits per
-// weight to Q4_0; three_bits and two_bits: to Q3_K and Q2_K, where a row's length allows it. In models of more than 64
-// MiB it also rounds F16, BF16 and MXFP6, and an output matrix with many rows gets a copy of its signs instead: logits
-// are then found in two passes (graph/best_rows.h). automatic: the same, but in models of less than 200 million weights
-// (without the output matrix) it rounds only floats, to Q8_0: 4 bits cost such models more accepted drafts than they
-// gain time.
+// weight to Q4_0. In models of more than 64 MiB it also rounds F16, BF16 and MXFP6, and an output matrix with many rows
+// gets a copy of its signs instead: logits are then found in two passes (graph/best_rows.h). automatic: the same, but
+// in models of less than 200 million weights (without the output matrix) it rounds only floats, to Q8_0: 4 bits cost
+// such models more accepted drafts than they gain time. three_bits, two_bits: mixtures of Q3_K to Q5_K, and of Q2_K to
+// Q4_K, for a draft that is a copy of the target.
 enum class TileWeights { exact, four_bits, three_bits, two_bits, automatic };
 TileWeights parse_tile_weights(
     const std::string& text);  // "file", "4-bit", "3-bit", "2-bit", "auto"; throws std::invalid_argument

@@ -16,5 +16,8 @@ inline std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes
 // Removes whole pages of a mapped file from this process's memory; they are read again when used. Only for memory that
 // maps a file.
 void release_file_pages(const void* memory, std::size_t bytes) noexcept;
+// The same memory will be read here and there: reading one page should not bring its neighbours, which would push out
+// others where memory is short.
+void expect_random_reads(const void* memory, std::size_t bytes) noexcept;
 
 }  // namespace specdec

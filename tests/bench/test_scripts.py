@@ -76,6 +76,13 @@ SCRIPTS: dict[str, Script] = {
         ["32"],
         11,
     ),
+    "bench.memory.memory": (
+        "--build {build} --target {target} --draft {draft} --megabytes 52 --prompts story --rounds 1 --tokens 4 "
+        "--no-limit",
+        [],
+        ["52"],
+        3,
+    ),
     "bench.passes.passes": (
         "--build {build} --types Q8_0 --small --rows ours --tokens 1 2 --rounds 2 --models {folder}",
         ["bench_passes", "bench_llama_quantize"],

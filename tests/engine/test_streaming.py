@@ -48,6 +48,23 @@ def test_texts_and_log_probabilities(
         assert outputs(generator, temperature=temperature, num_draft_tokens=k) == expected
 
 
+@pytest.mark.parametrize("memory", [None, "53M"])
+def test_the_target_in_few_bits_drafts_for_itself(
+    memory: str | None, target_path: pathlib.Path, cache: pathlib.Path
+) -> None:
+    with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
+        expected = outputs(generator, temperature=0)
+    options = dict(draft="self", num_draft_tokens=4, suffix=False)
+    with (
+        streaming(target_path, memory, tile_cache=str(cache), **options)
+        if memory
+        else sd.Generator(str(target_path), n_threads=2, n_ctx=256, **options)  # type: ignore[arg-type]
+    ) as generator:
+        assert outputs(generator, temperature=0) == expected
+        stats = generator.stats
+        assert stats is not None and stats.accepted > stats.drafted / 2
+
+
 def test_several_requests_share_passes(target_path: pathlib.Path, draft_path: pathlib.Path, cache: pathlib.Path) -> None:
     with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
         expected = [generator.generate(prompt, max_tokens=20, temperature=0).tokens for prompt in PROMPTS]

@@ -58,6 +58,25 @@ TEST(without_an_option_what_is_available_counts) {
   CHECK(!plan_of(options, 0).is_needed());  // unknown
 }
 
+TEST(a_copy_of_the_target_has_as_many_bits_as_leave_it_room) {
+  GeneratorOptions options;
+  options.target = target_path;
+  options.draft = SelfCopy();
+  options.devices = {"none"};
+  CHECK(model_plan(options).draft_weights == "3-bit" && !model_plan(options).streaming.is_needed());
+  std::string seen;  // with less and less memory
+  for (int megabytes = 80; megabytes > 30; --megabytes) {
+    options.memory = std::to_string(megabytes) + "M";
+    const ModelPlan plan = model_plan(options);
+    const std::string now = plan.draft_weights + (plan.streaming.is_needed() ? ", streamed; " : "; ");
+    if (seen.size() < now.size() || seen.compare(seen.size() - now.size(), now.size(), now) != 0) seen += now;
+  }
+  CHECK(seen == "3-bit; 3-bit, streamed; 2-bit, streamed; ");
+  options.draft_weights = "4-bit";
+  CHECK(model_plan(options).draft_weights == "4-bit");
+  CHECK(model_plan(options).draft->parts.front().path == target_path);
+}
+
 TEST(a_plan_for_models_streams_where_it_can) {
   GeneratorOptions options;
   options.target = target_path;

@@ -100,7 +100,7 @@ std::string memory_row(const Positionals& files, const InfoOptions& options) {
     const std::string sum = size_text(plan.weights + plan.others);
     if (!plan.is_needed())
       return options.memory.empty() ? "" : "\n" + sum + " of memory suffice: all weights stay in memory\n";
-    const StreamingForecast forecast = StreamingForecast::of(plan, disk_speed(target.front().path), !draft.empty());
+    const StreamingForecast forecast = StreamingForecast::of(plan, disk_speed(target.front().path));
     return "\n" +
            wrap("With " + size_text(plan.budget) + " of memory, which is less than " + sum + ": " + forecast.text(), 80,
                 0) +

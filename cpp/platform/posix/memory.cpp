@@ -39,4 +39,11 @@ void release_file_pages(const void* memory, std::size_t bytes) noexcept {
     madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
 }
 
+void expect_random_reads(const void* memory, std::size_t bytes) noexcept {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)),
+             start = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = start / page * page;
+  madvise(reinterpret_cast<void*>(first), start + bytes - first, MADV_RANDOM);  // NOLINT(performance-no-int-to-ptr)
+}
+
 }  // namespace specdec

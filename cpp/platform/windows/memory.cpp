@@ -16,4 +16,6 @@ void release_file_pages(const void* memory, std::size_t bytes) noexcept {
   VirtualUnlock(const_cast<void*>(memory), bytes);
 }
 
+void expect_random_reads(const void*, std::size_t) noexcept {}
+
 }  // namespace specdec
