@@ -142,7 +142,7 @@ tidy tidy-changed: $(VENV)/.test
 	@files="$(FILES)" && printf '%s\n' $$files | xargs -r -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
-ASAN_TESTS := argument parallel file cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
+ASAN_TESTS := argument parallel file residency weight_stream piece_cache cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
   shared_mapping bounded_folder decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times slot_ledger scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_scaled_rows graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.test
 	cmake --preset asan --log-level=WARNING
@@ -153,7 +153,7 @@ asan: $(VENV)/.test
 
 # The tests that start threads, since in the others there is no race to find, and the server, with clients that leave at random moments.
 # ggml, whose threads run the models, is built for it, too.
-TSAN_TESTS := parallel executor generator_threads
+TSAN_TESTS := parallel weight_stream piece_cache executor generator_threads
 tsan: $(VENV)/.ready
 	cmake --preset tsan --log-level=WARNING
 	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS)) specdec

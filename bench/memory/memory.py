@@ -99,7 +99,7 @@ class Rows:
         with contextlib.ExitStack() as stack:
             enter = None if self.arguments.no_limit else stack.enter_context(limited(limit))
             words = [str(word) for word in command]
-            run = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, preexec_fn=enter)
+            run = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", preexec_fn=enter)
         if run.returncode != 0:
             raise Unavailable(f"{pathlib.Path(words[0]).name} ended with {run.returncode}: {run.stderr[-300:]}")
         return run.stdout + "\n" + run.stderr
