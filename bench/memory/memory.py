@@ -45,8 +45,12 @@ def limited(limit: int) -> Iterator[Callable[[], None]]:
         (group / ("memory.limit_in_bytes" if first else "memory.max")).write_text(str(limit))
     except OSError as error:
         raise Unavailable(f"no control group can be made: {error}") from None
+
+    def enter() -> None:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
     try:
-        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid())) and None
+        yield enter
     finally:
         for _ in range(50):  # its last process may still be ending
             with contextlib.suppress(OSError):
@@ -99,7 +103,9 @@ class Rows:
         with contextlib.ExitStack() as stack:
             enter = None if self.arguments.no_limit else stack.enter_context(limited(limit))
             words = [str(word) for word in command]
-            run = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", preexec_fn=enter)
+            run = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", preexec_fn=enter
+            )
         if run.returncode != 0:
             raise Unavailable(f"{pathlib.Path(words[0]).name} ended with {run.returncode}: {run.stderr[-300:]}")
         return run.stdout + "\n" + run.stderr
@@ -185,7 +191,9 @@ def main() -> None:
     parser.add_argument("--target", type=pathlib.Path, default=FOLDER / f"{PAIR[0]}.gguf")
     parser.add_argument("--draft", type=pathlib.Path, default=FOLDER / f"{PAIR[1]}.gguf")
     parser.add_argument("--megabytes", type=int, nargs="+", default=[1050, 800])
-    parser.add_argument("--prompts", nargs="+", default=["merge", "photosynthesis", "story"], choices=sorted(CHAT_PROMPTS))
+    parser.add_argument(
+        "--prompts", nargs="+", default=["merge", "photosynthesis", "story"], choices=sorted(CHAT_PROMPTS)
+    )
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=120)

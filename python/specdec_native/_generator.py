@@ -83,14 +83,14 @@ class Generator:
         models trained on Python source).
     draft: path or "hf:..." of a model with the same vocabulary, or of a head or block drafter for the target; "mtp" for
         the target's own head (multi-token prediction layers, which its file must have); "self" for the target itself,
-        once more in memory, rounded to 3 or 2 bits, for models without a small one of their family; "suffix" for suffix decoding,
-        which drafts what most often followed the longest match of the last tokens in the prompt, the output or earlier
-        outputs; "ngram" for prompt lookup, which drafts what followed the latest occurrence of the last 1 to 3 tokens
-        (a file with such a name is given as "./ngram" or as a Path); "auto" for the first of these that exists: "mtp";
-        a block drafter, head or small model for this target, next to it or in the hub's cache; the one that the Hugging
-        Face hub has for it; suffix decoding, with a RuntimeWarning; "none" for no drafts; None: "mtp" if the file has
-        such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled draft). A list
-        holds a model or "mtp", "suffix", or both, and overrides `suffix`.
+        once more in memory, rounded to 3 or 2 bits, for models without a small one of their family; "suffix" for suffix
+        decoding, which drafts what most often followed the longest match of the last tokens in the prompt, the output
+        or earlier outputs; "ngram" for prompt lookup, which drafts what followed the latest occurrence of the last 1 to
+        3 tokens (a file with such a name is given as "./ngram" or as a Path); "auto" for the first of these that
+        exists: "mtp"; a block drafter, head or small model for this target, next to it or in the hub's cache; the one
+        that the Hugging Face hub has for it; suffix decoding, with a RuntimeWarning; "none" for no drafts; None: "mtp"
+        if the file has such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled
+        draft). A list holds a model or "mtp", "suffix", or both, and overrides `suffix`.
     suffix: with a draft model, also copies text that repeats earlier text, as with "suffix", when that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents); if it ends in ".ids", of token ids,
         one document per line. Suffix decoding also copies from it. Its index is saved in FILE.index, or
@@ -127,14 +127,15 @@ class Generator:
         are the same. A RuntimeWarning says if there is too little memory to repack.
     tile_cache: a folder that keeps the repacked weights (about as large as the models' files), so that the next start
         maps them instead of repacking (Linux); processes share them. "FOLDER:MIB" limits its size (default: 32768 MiB).
-    memory: memory to use, such as "11G", "800M" (2**30 and 2**20 bytes each) or "11.5GB": weights of the target beyond it
-        are read from the disk in every pass, from repacked ones in `tile_cache` or specdec's own cache folder. The text
-        is the same. None: most of what is available. A RuntimeWarning says what is read and how long that takes.
+    memory: memory to use, such as "11G", "800M" (2**30 and 2**20 bytes each) or "11.5GB": weights of the target beyond
+        it are read from the disk in every pass, from repacked ones in `tile_cache` or specdec's own cache folder. The
+        text is the same. None: most of what is available. A RuntimeWarning says what is read and how long that takes.
     draft_weights: "4-bit" rounds weights of the draft model with more than 4.5 bits to Q4_0 while they are repacked; if
         the model has more than 64 MiB, also F16, BF16 and MXFP6. The draft gets faster, and the target decides as
         before. "auto" does the same, but in a model with less than 200 million weights (without the output matrix) it
         rounds only floats, to Q8_0. For a large vocabulary (also a drafting head's), both multiply only the rows of
-        likely tokens exactly. "3-bit" and "2-bit" round to Q3_K and Q2_K (for "self"). "file" leaves the weights as they are and multiplies all rows.
+        likely tokens exactly. "3-bit" and "2-bit" round to Q3_K and Q2_K (for "self"). "file" leaves the weights as
+        they are and multiplies all rows.
     chat_template: used by `chat` and related methods instead of the target's own: the text of a Jinja template, or the
         name of one of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     json_tool_calls: when JSON in an answer is read as tool calls, if `tools` are given: {"name": ..., "arguments":

@@ -65,7 +65,9 @@ def test_the_target_in_few_bits_drafts_for_itself(
         assert stats is not None and stats.accepted > stats.drafted / 2
 
 
-def test_several_requests_share_passes(target_path: pathlib.Path, draft_path: pathlib.Path, cache: pathlib.Path) -> None:
+def test_several_requests_share_passes(
+    target_path: pathlib.Path, draft_path: pathlib.Path, cache: pathlib.Path
+) -> None:
     with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
         expected = [generator.generate(prompt, max_tokens=20, temperature=0).tokens for prompt in PROMPTS]
     with streaming(target_path, "48M", draft=str(draft_path), tile_cache=str(cache), max_sequences=3) as generator:
@@ -131,16 +133,14 @@ def test_a_damaged_file_during_passes_is_an_error_and_the_generator_stays_usable
         content = tiles.read_bytes()
         with open(tiles, "r+b") as file:
             file.truncate(3 << 20)
-        with pytest.raises(sd.ModelError, match="could not be read during a pass.*became shorter"):
+        with pytest.raises(sd.ModelError, match=r"could not be read during a pass.*became shorter"):
             generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True)
         with open(tiles, "r+b") as file:
             file.write(content)
         assert generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens == expected
 
 
-def test_kept_tiles_are_checked_and_made_again(
-    stock: pathlib.Path, cache: pathlib.Path
-) -> None:
+def test_kept_tiles_are_checked_and_made_again(stock: pathlib.Path, cache: pathlib.Path) -> None:
     memory = memory_that_streams(stock, cache)
     runs = []
     for change in range(3):
@@ -191,11 +191,11 @@ def test_the_process_stays_within_the_memory(
     assert code == 0 and 0 < kibibytes <= int(MEMORY[:-1]) * 1024
 
 
-def test_one_line_says_what_to_expect(
-    specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path
-) -> None:
+def test_one_line_says_what_to_expect(specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path) -> None:
     command: list[str | pathlib.Path] = [specdec, "generate", "-m", target_path, "-md", "none", "-p", "x", "-n", "3"]
     command += ["-c", "256", "--memory", MEMORY, "--tile-cache", cache]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = [line for line in result.stderr.splitlines() if "larger than the memory" in line]
-    assert re.search(r"of 0\.01 GB of weights, .* stay; every pass reads .* GB from the disk at .* GB/s, about .* s", line)
+    assert re.search(
+        r"of 0\.01 GB of weights, .* stay; every pass reads .* GB from the disk at .* GB/s, about .* s", line
+    )

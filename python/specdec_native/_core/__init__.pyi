@@ -254,7 +254,7 @@ def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.
     """
     The seed of request `index` in a batch with the common seed `seed`.
     """
-def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: str = '', memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0, devices: collections.abc.Sequence[str] = [], n_gpu_layers: typing.SupportsInt | typing.SupportsIndex = -1, width: typing.SupportsInt | typing.SupportsIndex = 0, pads: bool = True) -> numpy.typing.NDArray[numpy.float32]:
+def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: str = '', memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0, devices: collections.abc.Sequence[str] = [], n_gpu_layers: typing.SupportsInt | typing.SupportsIndex = -1, width: typing.SupportsInt | typing.SupportsIndex = 0, pads: bool = True, memory: typing.SupportsInt | typing.SupportsIndex = 0, tile_cache: str = '') -> numpy.typing.NDArray[numpy.float32]:
     """
     Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
     teaching.
@@ -270,6 +270,8 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
     width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
     pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
         len(tokens) is less than width * width / 2
+    memory: bytes for the weights' matrices, or as many as are needed at least; the rest is streamed (docs/memory.md), and ModelError if nothing is; 0: they are mapped
+    tile_cache: a folder for that, where tiles of the model are kept
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
     ModelError: a file that cannot be used.
