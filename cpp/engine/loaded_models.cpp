@@ -338,7 +338,12 @@ void LoadedModels::stream_target() {
   }
   note(target_model_->stream(*tile_cache_, plan.for_weights(), threads_->size(), options_.progress));
   const StreamedWeights* const weights = target_model_->streamed_weights();
-  if (weights == nullptr || !weights->reads_from_disk()) return;
+  if (weights == nullptr) return;
+  if (!weights->reads_from_disk()) {
+    return note(file +
+                " is larger than the memory, and its weights are of types that only the system's cache can hold (F32): "
+                "passes may be slow");
+  }
   const StreamedBytes& bytes = weights->bytes();
   StreamingForecast forecast{
       bytes.total, bytes.stay + bytes.slots, bytes.streamed, bytes.slots < bytes.experts, weights->bytes_per_second(),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "base/index.h"
@@ -48,6 +49,24 @@ struct CachedExperts {
       if (is_chosen(expert)) chosen.push_back(first + static_cast<int>(expert));
     }
     cache->begin(chosen, num_takers);
+    try {
+      expect_next(num_states, state);
+    } catch (const std::bad_alloc&) {  // it is only a guess
+    }
+  }
+  const std::uint8_t* take(std::int64_t expert) const noexcept { return cache->take(first + static_cast<int>(expert)); }
+  void give_back(std::int64_t expert) const noexcept { cache->give_back(first + static_cast<int>(expert)); }
+
+  PieceCache* cache;
+  int first;  // the cache's piece of expert 0
+  ExpertLayer* layer;
+  mutable std::vector<int> chosen, expected;  // memory of begin()
+  mutable std::vector<float> scores;
+
+ private:
+  // The same experts of the layer's other matrices, and what the next layer's router guesses.
+  template <class State>
+  void expect_next(std::int64_t num_states, const State& state) const {
     if (layer->next != nullptr && num_states > 0) {
       layer->guessed.clear();
       for (std::int64_t token = 0; token < std::min(num_states, NextRouter::most_tokens); ++token)
@@ -60,14 +79,6 @@ struct CachedExperts {
     expected.insert(expected.end(), layer->guessed.begin(), layer->guessed.end());
     cache->expect(expected);
   }
-  const std::uint8_t* take(std::int64_t expert) const noexcept { return cache->take(first + static_cast<int>(expert)); }
-  void give_back(std::int64_t expert) const noexcept { cache->give_back(first + static_cast<int>(expert)); }
-
-  PieceCache* cache;
-  int first;  // the cache's piece of expert 0
-  ExpertLayer* layer;
-  mutable std::vector<int> chosen, expected;  // memory of begin()
-  mutable std::vector<float> scores;
 };
 
 }  // namespace specdec

@@ -83,16 +83,16 @@ const ggml_tensor* tensor_of(const llama_model* model, const std::string& name) 
 }  // namespace
 
 std::uint64_t StreamedWeights::least_memory(const llama_model* model, const std::vector<GgufFile>& files,
-                                            bool resident_output, int num_threads) {
+                                            bool with_head, int num_threads) {
   const WeightSources sources(model, files);
-  return WeightParts(sources.of_experts(false), resident_output).least_memory() +
+  return WeightParts(sources.of_experts(false), with_head).least_memory() +
          ExpertPieces(sources.of_experts(true), num_threads).least_memory();
 }
 
 StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& from, const Options& options,
                                  const std::function<void(double)>& progress) {
   const WeightSources sources(model, from.files);
-  WeightParts parts(sources.of_experts(false), options.resident_output);
+  WeightParts parts(sources.of_experts(false), options.with_head);
   ExpertPieces pieces(sources.of_experts(true), options.num_threads);
   // Every pass uses all single matrices, and few of the experts.
   const std::uint64_t least_experts = pieces.least_memory();

@@ -51,7 +51,7 @@ class StreamedWeights {
  public:
   struct Options {
     std::uint64_t memory;  // bytes for all of this; with less than least_memory() it takes that
-    bool resident_output;  // the output matrix stays, since a drafting head reads it between passes
+    bool with_head;        // the target's own drafting head reads its layers and the output between passes: they stay
     int num_threads;       // of passes
   };
   // Must outlive the model. Calls progress(share done) on this thread; it may throw to stop. Throws Error,
@@ -59,7 +59,7 @@ class StreamedWeights {
   StreamedWeights(const llama_model* model, const StreamedFiles& from, const Options& options,
                   const std::function<void(double)>& progress);
 
-  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files, bool resident_output,
+  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files, bool with_head,
                                     int num_threads);
 
   const StreamedBytes& bytes() const { return bytes_; }

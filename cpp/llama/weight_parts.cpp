@@ -19,8 +19,8 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t multiple) {
 
 }  // namespace
 
-WeightParts::WeightParts(std::vector<WeightSource> sources, bool resident_output)
-    : sources_(std::move(sources)), part_bytes_(part_bytes()), resident_output_(resident_output) {
+WeightParts::WeightParts(std::vector<WeightSource> sources, bool with_head)
+    : sources_(std::move(sources)), part_bytes_(part_bytes()), with_head_(with_head) {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     const WeightSource& source = sources_[i];
     const std::int64_t rows = rows_of_part(source);
@@ -45,7 +45,9 @@ std::int64_t WeightParts::rows_of_part(const WeightSource& source) const {
 
 // A small matrix is not worth a read of its own.
 bool WeightParts::may_go(const WeightPart& part) const {
-  return part.bytes >= part_bytes_ / 4 && !(sources_[part.source].is_output && resident_output_);
+  const WeightSource& source = sources_[part.source];
+  const bool is_read_by_head = with_head_ && (source.is_output || source.is_of_head);
+  return part.bytes >= part_bytes_ / 4 && !is_read_by_head;
 }
 
 std::uint64_t WeightParts::slots_bytes() const { return num_slots * direct_bytes_for(largest_); }

@@ -23,8 +23,8 @@ class WeightParts {
  public:
   static constexpr int num_slots = 12;  // of the stream
 
-  // resident_output: the output matrix stays.
-  WeightParts(std::vector<WeightSource> sources, bool resident_output);
+  // with_head: what the target's own head reads between passes stays, which is its layers and the output matrix.
+  WeightParts(std::vector<WeightSource> sources, bool with_head);
 
   const std::vector<WeightSource>& sources() const { return sources_; }
   const std::vector<WeightPart>& all() const { return parts_; }  // in the order of sources
@@ -42,7 +42,7 @@ class WeightParts {
 
   std::vector<WeightSource> sources_;
   std::size_t part_bytes_, largest_ = 0, resident_bytes_ = 0;
-  bool resident_output_;
+  bool with_head_;
   std::vector<WeightPart> parts_;
 };
 

@@ -1,6 +1,7 @@
 #include "llama/weight_sources.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "base/index.h"
 #include "ggml.h"
 #include "graph/blocks.h"
+#include "llama.h"
 #include "llama/matrices.h"
 #include "llama/tile_file.h"
 
@@ -20,6 +22,12 @@ bool is_used_whole(const ggml_tensor* weights) {
   const bool has_experts = std::strstr(weights->name, "_exps.") != nullptr;
   return weights->ne[1] > 1 && (weights->ne[2] == 1 || has_experts) && weights->ne[3] == 1 &&
          weights->view_src == nullptr && ggml_is_contiguous(weights);
+}
+
+// -1: it belongs to no layer.
+int layer_of(const ggml_tensor* weights) {
+  int layer = -1;
+  return std::sscanf(weights->name, "blk.%d.", &layer) == 1 ? layer : -1;
 }
 
 std::pair<std::size_t, std::uint64_t> place_in_files(const std::vector<GgufFile>& files, const char* name) {
@@ -51,7 +59,7 @@ WeightSources::WeightSources(const llama_model* model, const std::vector<GgufFil
     const bool is_tiled = can_have_tiles(weights, weights->type);
     if (!is_tiled && is_block_type(weights->type)) continue;
     const auto [file, offset] = is_tiled ? std::pair(file_of_tiles, tiles_at) : place_in_files(files, weights->name);
-    sources_.push_back({weights, is_tiled, is_output, file, offset});
+    sources_.push_back({weights, is_tiled, is_output, layer_of(weights) >= llama_model_n_layer(model), file, offset});
     if (!is_tiled) continue;
     copies_.push_back({weights, weights->type});
     tiles_at += sources_.back().bytes();

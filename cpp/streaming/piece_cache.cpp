@@ -6,10 +6,8 @@
 #include <exception>
 #include <limits>
 #include <new>
-#include <system_error>
 #include <utility>
 
-#include "base/error.h"
 #include "base/index.h"
 #include "streaming/direct_reads.h"
 
@@ -40,11 +38,7 @@ PieceCache::PieceCache(const std::vector<std::string>& files, std::vector<Cached
     pieces_[i].pool = idx(pool - pools.begin());
   }
   present_.reserve(parts_.size());
-  try {
-    for (int reader = 0; reader < num_readers; ++reader) readers_.emplace_back([this] { read_queues(); });
-  } catch (const std::system_error&) {
-    if (readers_.empty()) throw Error("no thread could be started to read weights; close other programs");
-  }
+  readers_.start(num_readers, [this] { read_queues(); });
 }
 
 PieceCache::~PieceCache() {
@@ -53,7 +47,7 @@ PieceCache::~PieceCache() {
     is_ending_ = true;
   }
   work_.notify_all();
-  for (std::thread& reader : readers_) reader.join();
+  readers_.join();
 }
 
 double PieceCache::score_of(const Piece& piece) const {

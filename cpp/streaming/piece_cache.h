@@ -11,10 +11,10 @@
 #include <deque>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "platform/file.h"
+#include "streaming/readers.h"
 #include "streaming/slot_memory.h"
 
 namespace specdec {
@@ -101,7 +101,7 @@ class PieceCache {
   bool has_failed_ = false, is_ending_ = false;
   std::string problem_;
   Counts counts_;
-  std::vector<std::thread> readers_;
+  Readers readers_;
 };
 
 }  // namespace specdec

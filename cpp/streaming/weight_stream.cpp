@@ -4,10 +4,8 @@
 #include <chrono>
 #include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
 
-#include "base/error.h"
 #include "base/index.h"
 #include "streaming/direct_reads.h"
 
@@ -63,11 +61,7 @@ WeightStream::WeightStream(const std::vector<std::string>& files, std::vector<St
   index_.resize(matrices.size());
   seen_.reserve(matrices.size());
   arrange(matrices);
-  try {
-    for (int reader = 0; reader < options.num_readers; ++reader) readers_.emplace_back([this] { read_ahead(); });
-  } catch (const std::system_error&) {
-    if (readers_.empty()) throw Error("no thread could be started to read weights; close other programs");
-  }
+  readers_.start(options.num_readers, [this] { read_ahead(); });
 }
 
 WeightStream::~WeightStream() {
@@ -76,7 +70,7 @@ WeightStream::~WeightStream() {
     is_ending_ = true;
   }
   room_.notify_all();
-  for (std::thread& reader : readers_) reader.join();
+  readers_.join();
 }
 
 // Before any part is read, or while none is held.

@@ -77,10 +77,10 @@ SCRIPTS: dict[str, Script] = {
         11,
     ),
     "bench.memory.memory": (
-        "--build {build} --target {target} --draft {draft} --megabytes 52 --prompts story --rounds 1 --tokens 4 "
+        "--build {build} --target {target} --draft {draft} --megabytes 85 --prompts story --rounds 1 --tokens 4 "
         "--no-limit",
         [],
-        ["52"],
+        ["85"],
         3,
     ),
     "bench.passes.passes": (

@@ -65,7 +65,7 @@ TEST(a_copy_of_the_target_has_as_many_bits_as_leave_it_room) {
   options.devices = {"none"};
   CHECK(model_plan(options).draft_weights == "3-bit" && !model_plan(options).streaming.is_needed());
   std::string seen;  // with less and less memory
-  for (int megabytes = 80; megabytes > 30; --megabytes) {
+  for (int megabytes = 120; megabytes > 60; --megabytes) {
     options.memory = std::to_string(megabytes) + "M";
     const ModelPlan plan = model_plan(options);
     const std::string now = plan.draft_weights + (plan.streaming.is_needed() ? ", streamed; " : "; ");
@@ -83,7 +83,7 @@ TEST(a_plan_for_models_streams_where_it_can) {
   options.draft = PlainDecoding();
   options.devices = {"none"};
   CHECK(!model_plan(options).streaming.is_needed());
-  options.memory = "44M";
+  options.memory = "76M";
   CHECK(model_plan(options).streaming.is_needed() && model_plan(options).notes.empty());
   options.repack = false;
   CHECK(!model_plan(options).streaming.is_needed());
