@@ -57,7 +57,7 @@ def test_models(server: Server, path: str) -> None:
 
 def test_props_and_slots(server: Server) -> None:
     props = server.get("/props").json
-    assert props["total_slots"] == 4
+    assert props["total_slots"] == 4 and props["chat_template"] == ""
     assert props["model_path"].endswith("stdlib-target-f16.gguf")
     assert props["default_generation_settings"]["n_ctx"] == 512
     assert props["default_generation_settings"]["params"]["seed"] == -1
