@@ -83,7 +83,7 @@ CommandLine command_line(GenerateOptions& options) {
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep the processed prompt in FILE for later runs, which read only what FILE lacks; the output is the "
              "same. A FILE is for one pair of models, one kind of processor and one layer placement; others and "
-             "damaged ones are replaced"),
+             "damaged ones are replaced, files that are no prompt caches never"),
         {{"--prediction"},
          "FILE",
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
