@@ -374,3 +374,9 @@ def test_echo_with_the_log_probabilities_of_the_prompt(
     chunks = server.post("/v1/completions", {"prompt": PROMPT, **body, "stream": True}).events[:-1]
     parts = [chunk["choices"][0]["logprobs"] for chunk in chunks]
     assert {name: [one for part in parts for one in part[name]] for name in logprobs} == logprobs
+
+
+def test_selected_fields_of_a_completion(server: Server) -> None:
+    names = ["content", "generation_settings/n_predict", "timings/none", "none", "content/x"]
+    reply = server.post("/completion", {"prompt": "a", "n_predict": 2, "seed": 1, "response_fields": names}).json
+    assert set(reply) == {"content", "generation_settings/n_predict"} and reply["generation_settings/n_predict"] == 2
