@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
@@ -15,29 +16,33 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int max_references = 32, max_depth = 200;
-constexpr ArgumentTypes none = {false, false, false, false, false, false};
+constexpr ArgumentTypes none = {false, false, false, false, false, false, false};
 
 void allow(ArgumentTypes& types, const std::string& name) {
   if (name == "string") types.string = true;
-  else if (name == "number" || name == "integer") types.number = true;
+  else if (name == "number") types.fraction = types.whole = true;
+  else if (name == "integer") types.whole = true;
   else if (name == "boolean") types.boolean = true;
   else if (name == "null") types.null = true;
   else if (name == "object") types.object = true;
   else if (name == "array") types.array = true;
 }
 
-const char* type_of(const Json& value) {
-  if (value.is_string()) return "string";
-  if (value.is_number()) return "number";
-  if (value.is_boolean()) return "boolean";
-  if (value.is_null()) return "null";
-  return value.is_object() ? "object" : "array";
+// Whole numbers may be written with a fraction of zero.
+bool is_whole(const Json& number) {
+  return number.is_number_integer() || number.get<double>() == std::trunc(number.get<double>());
+}
+
+void allow_type_of(ArgumentTypes& types, const Json& value) {
+  if (value.is_number()) (is_whole(value) ? types.whole : types.fraction) = true;
+  else allow(types, value.type_name());
 }
 
 template <class Combine>
 ArgumentTypes combined(const ArgumentTypes& a, const ArgumentTypes& b, Combine combine) {
-  return {combine(a.string, b.string), combine(a.number, b.number), combine(a.boolean, b.boolean),
-          combine(a.null, b.null),     combine(a.object, b.object), combine(a.array, b.array)};
+  return {combine(a.string, b.string),   combine(a.fraction, b.fraction), combine(a.whole, b.whole),
+          combine(a.boolean, b.boolean), combine(a.null, b.null),         combine(a.object, b.object),
+          combine(a.array, b.array)};
 }
 ArgumentTypes either(const ArgumentTypes& a, const ArgumentTypes& b) {
   return combined(a, b, [](bool x, bool y) { return x || y; });
@@ -66,12 +71,12 @@ ArgumentTypes types_of(const Json& schema, const Json& document, int& budget) {
   }
   if (const auto values = schema.find("enum"); values != schema.end() && values->is_array()) {
     ArgumentTypes listed = none;
-    for (const Json& value : *values) allow(listed, type_of(value));
+    for (const Json& value : *values) allow_type_of(listed, value);
     types = both(types, listed);
   }
   if (const auto value = schema.find("const"); value != schema.end()) {
     ArgumentTypes listed = none;
-    allow(listed, type_of(*value));
+    allow_type_of(listed, *value);
     types = both(types, listed);
   }
   for (const char* const name : {"anyOf", "oneOf", "allOf"}) {
@@ -91,9 +96,10 @@ ArgumentTypes types_of(const Json& schema, const Json& document, int& budget) {
 
 bool allows(const ArgumentTypes& types, const Json& value) {
   ArgumentTypes of_value = none;
-  allow(of_value, type_of(value));
+  allow_type_of(of_value, value);
   const ArgumentTypes common = both(types, of_value);
-  return common.string || common.number || common.boolean || common.null || common.object || common.array;
+  return common.string || common.fraction || common.whole || common.boolean || common.null || common.object ||
+         common.array;
 }
 
 // A Python literal as JSON: {'a': [True, None]}, which is how templates print objects without tojson. Text that is none

@@ -7,9 +7,10 @@
 namespace specdec {
 
 struct ArgumentTypes {
-  bool string = true, number = true, boolean = true, null = true, object = true, array = true;
+  // fraction: a number that is not whole.
+  bool string = true, fraction = true, whole = true, boolean = true, null = true, object = true, array = true;
 
-  bool is_string_only() const { return string && !number && !boolean && !null && !object && !array; }
+  bool is_string_only() const { return string && !fraction && !whole && !boolean && !null && !object && !array; }
 };
 
 // The parameters of each function in a list of tools, in JSON. Text that is no such list has no functions.

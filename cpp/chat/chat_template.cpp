@@ -18,6 +18,9 @@
 namespace specdec {
 namespace {
 
+constexpr const char* plain_template =
+    "{% for message in messages %}{{ message.content }}{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}";
+
 constexpr int max_argument_depth = 64;  // of objects and lists within the arguments of a call
 
 bool is_built_in(const std::string& name) {
@@ -207,10 +210,7 @@ std::vector<std::string> chat_template_names() {
 }
 
 ChatTemplate ChatTemplate::of(const ChatTexts& model) {
-  if (model.tmpl.empty()) {
-    throw ModelError(model.path +
-                     ": the model has no chat template; give one (chat_template, --chat-template), or a prompt");
-  }
+  if (model.tmpl.empty()) return {plain_template, "the template for models without one"};
   ChatTemplate own;
   own.where_ = model.path;
   own.text_ = model.tmpl;

@@ -42,7 +42,7 @@ std::vector<std::string> chat_template_names();
 
 class ChatTemplate {
  public:
-  // The model's own template. Throws ModelError if it has none.
+  // The model's own template; if it has none, one that joins the messages as plain text.
   static ChatTemplate of(const ChatTexts& model);
 
   // name_or_text: one of chat_template_names(), which llama.cpp implements in code, without tools or default system

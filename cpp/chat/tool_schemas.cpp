@@ -81,7 +81,7 @@ Json without_form(Json schema) {
 
 Json types_of(const ArgumentTypes& types) {
   Json names = Json::array();
-  const std::pair<bool, const char*> all[] = {{types.string, "string"},   {types.number, "number"},
+  const std::pair<bool, const char*> all[] = {{types.string, "string"},   {types.whole || types.fraction, "number"},
                                               {types.boolean, "boolean"}, {types.null, "null"},
                                               {types.object, "object"},   {types.array, "array"}};
   for (const auto& [is_allowed, name] : all) {

@@ -1,7 +1,11 @@
 #include "cli/hub_models.h"
 
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
+#include "base/suggestion.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
@@ -31,8 +35,14 @@ std::string local_model(const std::string& path) {
 }
 
 HubName hub_name(const std::string& text) {
-  const std::optional<HubName> known = short_name(text);
-  return known ? *known : parse_hub_name(text);
+  if (const std::optional<HubName> known = short_name(text)) return *known;
+  if (!is_hub_name(text) && text.find('/') == std::string::npos) {
+    std::vector<std::string> names;
+    for (const auto& [name, model] : short_names()) names.push_back(name);
+    throw std::invalid_argument("\"" + text + "\" is neither OWNER/REPO nor a short name (specdec models names)" +
+                                suggestion(text, names));
+  }
+  return parse_hub_name(text);
 }
 
 }  // namespace specdec::cli

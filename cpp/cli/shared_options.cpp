@@ -213,6 +213,11 @@ void show_notes(const Generator& generator) {
   for (const std::string& text : generator.models().notes()) tell("note: " + text);
 }
 
+void note_missing_template(const Generator& generator) {
+  if (!generator.chat().has_template())
+    tell("note: the model has no chat template; messages are joined as plain text (--chat-template)");
+}
+
 void fix_seed(Request& request) {
   if (!request.seed) request.seed = std::random_device()();
 }

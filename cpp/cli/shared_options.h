@@ -32,6 +32,8 @@ void resolve_models(GeneratorOptions& options);
 
 // Prints which draft was chosen, and what a loaded generator could not do as asked.
 void show_notes(const Generator& generator);
+// Of a model without a chat template that reads conversations.
+void note_missing_template(const Generator& generator);
 
 // For generations to be compared: if no seed was given, chooses one random seed for all.
 void fix_seed(Request& request);

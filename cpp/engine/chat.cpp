@@ -3,6 +3,7 @@
 #include <exception>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "chat/call_form.h"
 #include "chat/json_calls.h"
@@ -22,17 +23,19 @@ ChatTexts texts_of(const Model& model) {
 }  // namespace
 
 Chat::Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, JsonCalls json_calls)
-    : vocabulary_(target.vocabulary()), texts_(texts_of(target)), n_ctx_(n_ctx), json_calls_(json_calls) {
-  if (given) template_ = ChatTemplate(*given, "chat_template");
-  else if (!texts_.tmpl.empty()) template_ = ChatTemplate::of(texts_);
+    : vocabulary_(target.vocabulary()),
+      texts_(texts_of(target)),
+      n_ctx_(n_ctx),
+      json_calls_(json_calls),
+      has_template_(given || !texts_.tmpl.empty()),
+      template_(given ? ChatTemplate(*given, "chat_template") : ChatTemplate::of(texts_)) {}
+
+void Chat::set_template(ChatTemplate chat_template) {
+  template_ = std::move(chat_template);
+  has_template_ = true;
 }
 
-const ChatTemplate& Chat::chat_template() const {
-  if (!template_) (void)ChatTemplate::of(texts_);  // throws
-  return *template_;
-}
-
-MarkedText Chat::prompt(const Conversation& conversation) const { return chat_template().render(conversation, texts_); }
+MarkedText Chat::prompt(const Conversation& conversation) const { return template_.render(conversation, texts_); }
 
 std::vector<Token> Chat::tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
   return tokenize_prompt(vocabulary_, prompt(conversation), n_ctx_, cancelled);
@@ -46,7 +49,7 @@ bool Chat::writes_calls() const {
   const Conversation conversation{R"([{"role": "user", "content": "Hello?"}])", probe_tool()};
   const ToolUse use{true, false, JsonCalls::never};
   try {
-    const auto parser = chat_template().output_parser(conversation, use, texts_);
+    const auto parser = template_.output_parser(conversation, use, texts_);
     return parser && parser->writes_calls();
   } catch (const std::exception&) {  // it refuses even this
     return false;
@@ -65,7 +68,7 @@ std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation&
     throw std::invalid_argument(
         "tool_choice requires a call, but the text has a structural tag; give only one of them");
   const bool has_format = request.json_schema.has_value();
-  std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, texts_);
+  std::shared_ptr<const ChatOutputParser> parser = template_.output_parser(conversation, tool_use, texts_);
   if (has_format && !tool_use.is_required && !may_call_instead(conversation, tool_use, request)) return nullptr;
   if (parser) request.control_tokens = control_tokens(parser->control_tokens());
   const bool may_reason = parser && !conversation.continues_answer && request.constraint() == nullptr;
@@ -101,7 +104,7 @@ void Chat::require_call(const Conversation& conversation, const ChatOutputParser
 // is written, or if the prompt ends inside reasoning, which the format has no place for.
 bool Chat::may_call_instead(const Conversation& conversation, ToolUse tool_use, Request& request) const {
   tool_use.is_required = true;
-  const auto caller = chat_template().output_parser(conversation, tool_use, texts_);
+  const auto caller = template_.output_parser(conversation, tool_use, texts_);
   if (!caller || caller->grammar().text.empty()) return false;
   if (caller->reasoning().is_open) return false;
   request.call = call_grammar(tool_schemas(conversation.tools), caller->grammar());

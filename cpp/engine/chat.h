@@ -22,9 +22,10 @@ class Chat {
   Chat(const Model& target, const std::optional<std::string>& given, int n_ctx,
        JsonCalls json_calls = JsonCalls::without_others);
 
-  bool has_template() const { return template_.has_value(); }
-  std::string template_text() const { return template_ ? template_->text() : ""; }         // or its name
-  void set_template(ChatTemplate chat_template) { template_ = std::move(chat_template); }  // before the first request
+  // Without one, messages are joined as plain text.
+  bool has_template() const { return has_template_; }
+  std::string template_text() const { return has_template_ ? template_.text() : ""; }  // or its name
+  void set_template(ChatTemplate chat_template);                                       // before the first request
 
   // The conversation as a prompt, and the tokens of that prompt. Throw ModelError, std::invalid_argument; tokens()
   // ContextFull, and Cancelled once `cancelled` returns true.
@@ -46,7 +47,6 @@ class Chat {
                                                          Request& request) const;
 
  private:
-  const ChatTemplate& chat_template() const;
   static void require_call(const Conversation& conversation, const ChatOutputParser* parser, Request& request);
   bool may_call_instead(const Conversation& conversation, ToolUse tool_use, Request& request) const;
   std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
@@ -55,7 +55,8 @@ class Chat {
   const ChatTexts texts_;  // the target's
   const int n_ctx_;
   const JsonCalls json_calls_;
-  std::optional<ChatTemplate> template_;  // nullopt: the model has none, and none was given
+  bool has_template_;  // the model's own, or one that was given
+  ChatTemplate template_;
 };
 
 }  // namespace specdec

@@ -1,6 +1,10 @@
 #include "engine/prefix_file.h"
 
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "platform/file.h"
 
 namespace specdec {
 namespace {
@@ -9,9 +13,19 @@ constexpr char magic[] = "SDPREFIX";
 constexpr std::uint32_t version = 2;
 constexpr std::size_t max_token_bytes = sizeof(Token) << 24;
 
+// A name that was meant for another option must not cost its file.
+void check_replaceable(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  char start[sizeof magic - 1];
+  if (std::memcmp(start, magic, File::open(path).read_some(0, start, sizeof start)) != 0)
+    throw Error(path + ": is not a prompt cache, so it is not replaced");
+}
+
 }  // namespace
 
 void write_prefix_file(const std::string& path, const PrefixFile& prefix) {
+  check_replaceable(path);
   CheckedFileWriter file(path, magic, version);
   file.field(prefix.target_key);
   file.field(prefix.draft_key);

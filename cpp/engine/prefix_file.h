@@ -20,7 +20,7 @@ struct PrefixFile {
   std::string draft_state;
 };
 
-// Throws Error.
+// Replaces prompt caches and empty files only. Throws Error.
 void write_prefix_file(const std::string& path, const PrefixFile& prefix);
 
 // Throws UnusableFile, or Error if the file cannot be read.

@@ -10,10 +10,6 @@
 namespace specdec::server {
 namespace {
 
-// For models without a template: the messages as plain text, as in `specdec chat`.
-constexpr const char* plain_template =
-    "{% for message in messages %}{{ message.content }}{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}";
-
 ServiceOptions with_metrics(ServiceOptions options) {
   if (!options.metrics) options.metrics = std::make_shared<Metrics>();
   return options;
@@ -22,11 +18,7 @@ ServiceOptions with_metrics(ServiceOptions options) {
 }  // namespace
 
 Service::Service(Generator& generator, int max_queue_size, ServiceOptions options)
-    : generator_(generator), options_(with_metrics(std::move(options))), max_queue_size_(idx(max_queue_size)) {
-  if (!generator_.chat().has_template()) {
-    generator_.chat().set_template(ChatTemplate(plain_template, "the template for models without one"));
-  }
-}
+    : generator_(generator), options_(with_metrics(std::move(options))), max_queue_size_(idx(max_queue_size)) {}
 
 std::shared_ptr<RequestHandle> Service::submit(const Request& request, const std::function<bool()>& cancelled) {
   try {

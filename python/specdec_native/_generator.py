@@ -186,6 +186,7 @@ class Generator:
         self._draft = given["draft"]
         self._runs = _Runs()
         self._metadata: dict[str, Any] | None = None
+        self._has_noted_template = False
         try:
             with _progress.of_load(progress) as show:
 
@@ -360,11 +361,18 @@ class Generator:
     def chat_prompt(self, messages: Sequence[Message], options: Mapping[str, Any]) -> _ChatPrompt:
         """Internal: the prompt of an answer with its options. Without max_tokens, the answer ends where the model ends
         it."""
+        self._note_missing_template(4)
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         given.setdefault("max_tokens", _NO_LIMIT)
         tools, choice = given.pop("tools", None), given.pop("tool_choice", "auto")
         parallel, goes_on = given.pop("parallel_tool_calls", True), given.pop("continue_final_message", None)
         return self._core.chat(*conversation(messages, tools, choice, parallel, goes_on), **given)
+
+    def _note_missing_template(self, stacklevel: int) -> None:
+        if not self._core.has_chat_template and not self._has_noted_template:
+            self._has_noted_template = True
+            text = "the model has no chat template; messages are joined as plain text (chat_template=)"
+            warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
 
     def apply_chat_template(
         self,
@@ -383,9 +391,10 @@ class Generator:
             answer; replaces add_generation_prompt.
 
         The result is for reading and for other engines: unlike a string, `chat` distinguishes special tokens written in
-        messages from the template's. Raises ModelError if the target has no template, or if the template cannot be run
-        or rejects the messages.
+        messages from the template's. If the target has no template, messages are joined as plain text, with a
+        RuntimeWarning. Raises ModelError if the template cannot be run or rejects the messages.
         """
+        self._note_missing_template(3)
         given = conversation(messages, tools, continue_final_message=bool(continue_final_message))
         return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt), given.continues_answer)
 

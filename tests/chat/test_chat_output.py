@@ -154,6 +154,31 @@ def test_objects_as_python_writes_them(templates: dict[str, str], written: str, 
         assert json.loads(calls[0][2]) == {"o": value}, name
 
 
+@pytest.mark.parametrize(
+    ("schema", "written", "value"),
+    [
+        ({"type": ["string", "integer"]}, "1.5", "1.5"),
+        ({"type": ["string", "integer"]}, "7", 7),
+        ({"type": ["string", "integer"]}, "7.0", 7.0),
+        ({"type": ["string", "number"]}, "1.5", 1.5),
+        ({"anyOf": [{"type": "string"}, {"enum": [1, 2]}]}, "1.5", "1.5"),
+        ({"enum": ["x", 1.5]}, "2", "2"),
+        ({"enum": ["x", 1.5]}, "1.5", 1.5),
+    ],
+)
+def test_a_value_is_of_a_type_that_the_schema_has(
+    templates: dict[str, str], schema: Any, written: str, value: Any
+) -> None:
+    """Beside texts, which tags write without quotes."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": schema}}}}
+    for name, text in (
+        ("Qwen3-Coder", "<tool_call>\n<function=f>\n<parameter=a>\n{}\n</parameter>\n</function>\n</tool_call>"),
+        ("GLM-4.6", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>{}</arg_value>\n</tool_call>"),
+    ):
+        (output,) = parse(templates[name], text.format(written), tools=[tool])
+        assert [json.loads(call[2]) for call in output[2]] == [{"a": value}]
+
+
 def test_a_mark_of_llama_before_json(templates: dict[str, str]) -> None:
     source = templates["meta-llama-Llama-3.1-8B-Instruct"]
     for text in ('<|python_tag|>{"name": "weather", "parameters": {"city": "Rome"}}', "<|python_tag|>print(1)"):

@@ -53,6 +53,22 @@ def test_a_response_format(specdec: pathlib.Path, model: pathlib.Path, tmp_path:
     assert json.loads(result["message"]["content"]) == {"a": 1}
 
 
+def test_a_template_of_ones_own(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Without one, the bundled model's messages are joined as plain text, as a note says once."""
+    note = "note: the model has no chat template; messages are joined as plain text"
+    prompts = write_lines(tmp_path / "in.jsonl", [{**ASKED, "max_tokens": 4}] * 2)
+    joined = "\n".join(message["content"] for message in MESSAGES)
+    with sd.Generator(n_threads=1) as gen:
+        plain, own = (gen.generate(text, max_tokens=4, temperature=0.0).text for text in (joined, "def f(x"))
+    for options, text, notes in (
+        ([], plain, 1),
+        (["--chat-template", "{% if messages %}def f(x{% endif %}"], own, 0),
+    ):
+        output = tmp_path / f"{notes}.jsonl"
+        assert run(specdec, prompts, output, *options).stderr.count(note) == notes
+        assert [line["text"] for line in read(output)] == [text, text]
+
+
 def test_answers_end_where_the_model_ends_them(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -188,7 +204,8 @@ def test_labels(specdec: pathlib.Path) -> None:
     ("options", "message"),
     [
         (["-p", "x", "--score-choices"], "--score-choices needs --choice"),
-        (["-p", "x", "-sys", "y"], "need --chat"),
+        (["-p", "x", "-sys", "y"], "-sys needs --chat"),
+        (["--prompts", "x", "--output", "y", "-sys", "z"], 'lines have "messages"'),
         (["--prompts", "x", "--output", "y", "--chat"], 'lines have "messages"'),
         (["-p", "x", "--choice", ""], "choice must have at least one text, and no empty one"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -102,11 +103,21 @@ def test_a_template_of_ones_own(path: pathlib.Path) -> None:
 
 
 def test_a_model_without_a_template() -> None:
-    with pytest.raises(
-        sd.ModelError,
-        match=r"stdlib-target-f16\.gguf: the model has no chat template; give one \(chat_template, --chat-template\)",
-    ):
-        sd.Generator().chat(MESSAGES)
+    """As in the program and the server."""
+    with sd.Generator() as gen:
+        with pytest.warns(RuntimeWarning, match="no chat template; messages are joined as plain text") as told:
+            assert gen.apply_chat_template(MESSAGES) == "short\nhello"
+        assert told[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # once is enough
+            answer = gen.chat(MESSAGES, **GREEDY)
+        assert answer.tokens == gen.generate("short\nhello", **GREEDY).tokens
+        assert answer.message.content == answer.text
+        begun = [{"role": "user", "content": "def f("}, {"role": "assistant", "content": "x"}]
+        assert gen.apply_chat_template(begun, continue_final_message=True) == "def f(\nx"
+    with sd.Generator() as gen, pytest.warns(RuntimeWarning) as told:
+        gen.chat(MESSAGES, **GREEDY)
+    assert told[0].filename == __file__
 
 
 def test_metadata(gen: sd.Generator, path: pathlib.Path) -> None:

@@ -148,6 +148,13 @@ def test_damaged_files_are_ignored(tiny: pathlib.Path, tmp_path: pathlib.Path) -
         assert "is damaged" in load(gen, bad)
         bad.write_bytes(b"something else" * 100)
         assert "is not a prompt cache" in load(gen, bad)
+        with pytest.raises(sd.Error, match=r"bad: is not a prompt cache, so it is not replaced"):
+            gen.save_prefix(bad)
+        assert bad.read_bytes() == b"something else" * 100
+        for start in (b"", b"SDPR", content[:100]):
+            gen.generate(prompt, max_tokens=8, temperature=0)
+            bad.write_bytes(start)
+            assert gen.save_prefix(bad) > 0 and gen.load_prefix(bad) > 0
         bad.write_bytes(content[:8] + b"\x63" + content[9:])
         assert "was written by another version" in load(gen, bad)
         assert gen.generate(prompt, max_tokens=8, temperature=0).tokens == expected

@@ -77,10 +77,7 @@ for piece in gen.stream_chat(messages, max_tokens=30, temperature=0):
 answer.text
 """
 NO_TEMPLATE = """
-try:
-    gen.chat([{"role": "user", "content": "Who are you?"}])
-except sd.ModelError as error:
-    print(error)
+gen.chat([{"role": "user", "content": "Who are you?"}], max_tokens=8)
 """
 CLOSE = """
 gen.close()

@@ -36,6 +36,13 @@ def test_nothing_yet(binary: Client) -> None:
     assert result.stdout == "" and "no models in " in result.stderr and "models pull NAME" in result.stderr
 
 
+def test_a_misspelt_short_name(binary: Client) -> None:
+    result = models(binary, "pull", "qwen2.5-coder-0.5", code=2)
+    assert "is neither OWNER/REPO nor a short name (specdec models names); did you mean qwen2.5-coder-0.5b?" in (
+        result.stderr
+    )
+
+
 def test_pull_list_and_remove(binary: Client, hub: FakeHub, coder: None, tiny: bytes) -> None:
     path = pathlib.Path(models(binary, "pull", "qwen2.5-coder-0.5b").stdout.rstrip("\n"))
     assert path.read_bytes() == tiny and path.name == FILE.format("q4_k_m")
@@ -108,7 +115,7 @@ def test_a_short_name_is_a_model(binary: Client, hub: FakeHub, coder: None) -> N
         (["lst"], '"lst" is none of list, pull, rm and names; did you mean list?'),
         (["list", "x"], "list takes no NAME"),
         (["rm", "x", "--json"], "--json is for list"),
-        (["pull", "qwen"], '"qwen" is not a model\'s name'),
+        (["pull", "qwen"], '"qwen" is neither OWNER/REPO nor a short name'),
     ],
 )
 def test_wrong_use(specdec: pathlib.Path, arguments: list[str], message: str) -> None:

@@ -118,6 +118,11 @@ def sources(names: Sequence[str]) -> list[pathlib.Path]:
 # ---- The copy
 
 
+def must(problem: str, result: tuple[bool, str]) -> None:
+    if not result[0]:
+        sys.exit(f"{problem}:\n{result[1][-3000:]}")
+
+
 class Copy:
     """The working tree as git sees it, in a folder of its own, with a build."""
 
@@ -128,8 +133,8 @@ class Copy:
             **os.environ,
             "PYTHONPATH": f"{folder / 'python'}:{folder}",
             "SPECDEC_WERROR": "OFF",
-            "XDG_CACHE_HOME": os.devnull,
         }
+        self.of_tests = {**self.environment, "XDG_CACHE_HOME": os.devnull}  # a compiler's cache may lie there
 
     def update(self) -> None:
         command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
@@ -148,14 +153,17 @@ class Copy:
             if not (self.folder / name).exists():
                 (self.folder / name).symlink_to((ROOT / name).resolve())
         if not (self.build / "build.ninja").exists():
-            self.run(["cmake", "--preset", "default", "--log-level=WARNING", "-DSPECDEC_UNITY=OFF"], 3600)
+            configure = ["cmake", "--preset", "default", "--log-level=WARNING", "-DSPECDEC_UNITY=OFF"]
+            must("the copy cannot be configured", self.run(configure, 3600))
 
-    def run(self, command: Sequence[str], seconds: float) -> tuple[bool, str]:
+    def run(
+        self, command: Sequence[str], seconds: float, environment: dict[str, str] | None = None
+    ) -> tuple[bool, str]:
         """Whether it succeeded, and what it printed. All that it started ends with it."""
         process = subprocess.Popen(
             command,
             cwd=self.folder,
-            env=self.environment,
+            env=environment or self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -188,11 +196,11 @@ class Copy:
         command = ["ctest", "--test-dir", str(self.build / "tests" / folder), "--stop-on-failure", "-j", str(self.jobs)]
         # Not what is run on other processors.
         command += ["-E", "_arm|_without_f16c|_share_no_code", "--output-on-failure", "--no-tests=error"]
-        return self.run([*command, "--timeout", f"{seconds:.0f}"], 4 * seconds)
+        return self.run([*command, "--timeout", f"{seconds:.0f}"], 4 * seconds, self.of_tests)
 
     def pytest(self, path: str, seconds: float) -> tuple[bool, str]:
         command = [str(self.folder / ".venv" / "bin" / "python"), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        return self.run([*command, path], seconds)
+        return self.run([*command, path], seconds, self.of_tests)
 
     @contextlib.contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
@@ -219,26 +227,21 @@ class Trial:
     def prepare(self) -> None:
         """All tests pass without a change; with one they may take ten times as long."""
         for folder in self.area.cpp:
-            self.must(f"tests/{folder} cannot be built", self.copy.make(f"tests/{folder}/all"))
+            must(f"tests/{folder} cannot be built", self.copy.make(f"tests/{folder}/all"))
             self.limits[folder] = self.timed(folder, self.copy.ctest)
         if self.with_python:
-            self.must("the program cannot be built", self.copy.make("specdec", "_core", "test_programs"))
+            must("the program cannot be built", self.copy.make("specdec", "_core", "test_programs"))
             for path in self.area.python:
                 self.limits[path] = self.timed(path, self.copy.pytest)
 
     def timed(self, what: str, test: Callable[[str, float], tuple[bool, str]]) -> float:
         begin = time.monotonic()
-        self.must(f"{what} fails without any change", test(what, 3600))
+        must(f"{what} fails without any change", test(what, 3600))
         return max(LEAST_LIMIT, 10 * (time.monotonic() - begin))
-
-    @staticmethod
-    def must(problem: str, result: tuple[bool, str]) -> None:
-        if not result[0]:
-            sys.exit(f"{problem}:\n{result[1][-3000:]}")
 
     def original(self, path: str) -> dict[str, str]:
         if path not in self.originals:
-            self.must("the tree cannot be built", self.copy.make(f"tests/{self.area.cpp[0]}/all"))
+            must("the tree cannot be built", self.copy.make(f"tests/{self.area.cpp[0]}/all"))
             self.originals[path] = self.copy.objects(path)
         return self.originals[path]
 

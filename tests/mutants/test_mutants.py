@@ -42,6 +42,14 @@ def test_what_a_command_started_ends_with_it(tmp_path: pathlib.Path) -> None:
     assert state.strip()[:1] in ("", "Z"), os.listdir(tmp_path)
 
 
+def test_a_copy_that_cannot_be_configured(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.mutants.run.ROOT", tmp_path)
+    (tmp_path / "copy").mkdir()
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    with pytest.raises(SystemExit, match=r"(?s)the copy cannot be configured:\n.*CMakePresets\.json"):
+        Copy(tmp_path / "copy", 1).update()
+
+
 def test_explanations_are_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "# About\n\ncpp/a.cpp\n- int x = 1;\n+ int x = 2;\nNothing reads it,\nsee b.\n"
     monkeypatch.setattr("tests.mutants.run.__file__", str(tmp_path / "run.py"))

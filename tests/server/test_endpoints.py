@@ -57,7 +57,7 @@ def test_models(server: Server, path: str) -> None:
 
 def test_props_and_slots(server: Server) -> None:
     props = server.get("/props").json
-    assert props["total_slots"] == 4
+    assert props["total_slots"] == 4 and props["chat_template"] == ""
     assert props["model_path"].endswith("stdlib-target-f16.gguf")
     assert props["default_generation_settings"]["n_ctx"] == 512
     assert props["default_generation_settings"]["params"]["seed"] == -1
@@ -374,3 +374,9 @@ def test_echo_with_the_log_probabilities_of_the_prompt(
     chunks = server.post("/v1/completions", {"prompt": PROMPT, **body, "stream": True}).events[:-1]
     parts = [chunk["choices"][0]["logprobs"] for chunk in chunks]
     assert {name: [one for part in parts for one in part[name]] for name in logprobs} == logprobs
+
+
+def test_selected_fields_of_a_completion(server: Server) -> None:
+    names = ["content", "generation_settings/n_predict", "timings/none", "none", "content/x"]
+    reply = server.post("/completion", {"prompt": "a", "n_predict": 2, "seed": 1, "response_fields": names}).json
+    assert set(reply) == {"content", "generation_settings/n_predict"} and reply["generation_settings/n_predict"] == 2

@@ -79,6 +79,11 @@ def test_a_continued_answer_is_the_uncut_one(drafting_server: Server, page_of: C
     assert page.run("return chat.nodes[1].text") == answer(drafting_server, 40)
 
 
+def test_a_model_without_a_template(server: Server, page_of: Callable[[str], Page]) -> None:
+    """The bundled one: the page says that it continues texts."""
+    assert page_of(server.url).text(".welcome h2") == "Begin a text"
+
+
 def test_an_answer_is_stopped(server: Server, page_of: Callable[[str], Page]) -> None:
     page = page_of(server.url)
     page.send("class")

@@ -48,8 +48,11 @@ def test_the_unit_starts_a_server(specdec: pathlib.Path, tmp_path: pathlib.Path,
         place = tmp_path / f"srv/specdec/{name}.gguf"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(target_path.with_name(f"stdlib-{name}-f16.gguf"))
-    (tmp_path / "etc/specdec").mkdir(parents=True)
-    (tmp_path / "etc/specdec/keys").write_text(KEY + "\n")
+    credential, source = service["LoadCredential"].split(":")
+    assert source == "/etc/specdec/keys"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / credential).write_text(KEY + "\n")
+    options = [option.replace("${CREDENTIALS_DIRECTORY}", "/run") for option in options]
     moved = [str(tmp_path) + option if option.startswith("/") else option for option in options]
     port = moved.index("--port")
     del moved[port : port + 2]  # the test chooses one
@@ -57,6 +60,12 @@ def test_the_unit_starts_a_server(specdec: pathlib.Path, tmp_path: pathlib.Path,
         assert server.get("/health").status == 200 and server.get("/v1/models").status == 401
         assert server.get("/v1/models", {"Authorization": f"Bearer {KEY}"}).status == 200
     assert int(service["TimeoutStopSec"]) > 30, "the default of --drain-timeout"
+
+
+def test_the_user_of_the_unit_has_no_group_of_its_name() -> None:
+    """systemd refuses a dynamic user whose name only a group has."""
+    assert unit()["Service"]["DynamicUser"] == "yes"
+    assert not re.search(r"^groupadd\b.* specdec$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")

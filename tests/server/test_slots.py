@@ -133,5 +133,5 @@ def test_props(server: Server) -> None:
     assert props["total_slots"] == 3 and props["default_generation_settings"]["n_ctx"] == 2048
     assert "temperature" in props["default_generation_settings"]["params"]
     assert props["modalities"] == {"vision": False, "audio": False}
-    assert props["chat_template"] and props["build_info"] and props["model_path"].endswith(".gguf")
+    assert props["chat_template"] == "" and props["build_info"] and props["model_path"].endswith(".gguf")
     assert isinstance(props["bos_token"], str) and isinstance(props["eos_token"], str)

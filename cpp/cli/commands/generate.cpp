@@ -83,7 +83,7 @@ CommandLine command_line(GenerateOptions& options) {
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep the processed prompt in FILE for later runs, which read only what FILE lacks; the output is the "
              "same. A FILE is for one pair of models, one kind of processor and one layer placement; others and "
-             "damaged ones are replaced"),
+             "damaged ones are replaced, files that are no prompt caches never"),
         {{"--prediction"},
          "FILE",
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
@@ -369,6 +369,8 @@ int run_generate(int argc, const char* const* argv) {
     }
     if (options.is_chat || options.scores_choices)
       throw UsageError("--chat and --score-choices are for one prompt; with --prompts, lines have \"messages\"");
+    if (!options.system.empty()) throw UsageError("-sys is for --chat; with --prompts, lines have \"messages\"");
+    if (options.chat_template) options.generator.chat_template = options.chat_template->text();
     options.many.chat_tokens = options.has_length ? options.request.max_tokens : std::numeric_limits<int>::max();
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
     return generate_many(options.generator, options.request, options.many);
@@ -381,7 +383,7 @@ int run_generate(int argc, const char* const* argv) {
   options.request.validate();  // checked before models are loaded
   if (options.scores_choices && !options.request.choice) throw UsageError("--score-choices needs --choice TEXT");
   if (!options.is_chat && (!options.system.empty() || options.chat_template))
-    throw UsageError("-sys and --chat-template need --chat");
+    throw UsageError("-sys needs --chat, --chat-template needs --chat or --prompts");
   resolve_models(options.generator);
 
   Generator generator(options.generator);
@@ -390,7 +392,10 @@ int run_generate(int argc, const char* const* argv) {
   const std::string prompt = options.request.prompt;
   std::optional<server::AssistantMessage> answer;
   if (options.chat_template) generator.chat().set_template(*options.chat_template);
-  if (options.is_chat) answer.emplace(ask(generator, options));
+  if (options.is_chat) {
+    note_missing_template(generator);
+    answer.emplace(ask(generator, options));
+  }
   if (options.scores_choices) {
     try {
       score_choices(generator, options);

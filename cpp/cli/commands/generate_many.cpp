@@ -288,6 +288,7 @@ class Run {
     line.erase("id");
     if (line.contains("prompt")) throw std::invalid_argument("give either \"prompt\" or \"messages\"");
     if (line.value("n", Json(1)) != 1) throw std::invalid_argument("n must be 1, except in OpenAI's batch format");
+    if (!std::exchange(has_conversations_, true)) note_missing_template(generator_);
     const server::Fields fields(line);
     server::ChatRequest chat = server::read_chat_request(conversations_, fields, {interrupted});
     submit(chat.request, result, server::AssistantMessage(chat.parser));
@@ -398,6 +399,7 @@ class Run {
   std::list<Running> running_;
   const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
   server::Service conversations_, calls_;
+  bool has_conversations_ = false;
   std::atomic<bool> is_stopped_{false};
   std::list<Call> waiting_calls_;  // last: their threads use the other members
 };
