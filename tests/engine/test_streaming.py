@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import SHAPES, Shape, make
+from tests.models.tiny_models import SHAPES, Shape, make, with_head
 
 import specdec_native as sd
 
@@ -117,10 +117,22 @@ def stock(tmp_path: pathlib.Path) -> pathlib.Path:
 def memory_that_streams(stock: pathlib.Path, cache: pathlib.Path) -> str:
     """A little more than the error asks for."""
     with pytest.raises(sd.ModelError) as error:
-        sd.Generator(str(stock), memory="1M", draft="none", n_ctx=256, tile_cache=str(cache))
+        sd.Generator(str(stock), memory="1M", n_ctx=256, tile_cache=str(cache))
     least = re.search(r"give it at least (\d+) MiB", str(error.value))
     assert least
     return f"{int(least.group(1)) + 2}M"
+
+
+def test_a_target_with_its_own_head(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
+    """The head reads its layers and the output matrix between passes."""
+    model = with_head("qwen35", shape=dataclasses.replace(SHAPES.get("qwen35", Shape()), ffn=8192))
+    path = model.write(tmp_path / "head.gguf", GgmlType.F16)
+    memory = memory_that_streams(path, cache)
+    with sd.Generator(str(path), n_threads=2, n_ctx=256, draft="none") as generator:
+        expected = outputs(generator, temperature=0)
+    with streaming(path, memory, draft="mtp", num_draft_tokens=3, tile_cache=str(cache)) as generator:
+        assert outputs(generator, temperature=0) == expected
+        assert generator.stats is not None and generator.stats.drafted > 0
 
 
 def test_a_damaged_file_during_passes_is_an_error_and_the_generator_stays_usable(
