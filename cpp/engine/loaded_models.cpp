@@ -328,6 +328,8 @@ void LoadedModels::stream_target() {
   }
   const StreamingPlan& plan = plan_.streaming;
   const std::uint64_t least = target_model_->least_streamed_memory(threads_->size());
+  // What is available without a limit by the user is an estimate, and pages of the mapped file may still be had.
+  if (plan.for_weights() < least && options_.memory.empty()) return repack_target();
   if (plan.for_weights() < least) {
     throw ModelError(
         target_model_->path() + ": " + mebibytes(plan.budget) +

@@ -81,7 +81,7 @@ SCRIPTS: dict[str, Script] = {
         "--no-limit",
         [],
         ["85"],
-        3,
+        6,
     ),
     "bench.passes.passes": (
         "--build {build} --types Q8_0 --small --rows ours --tokens 1 2 --rounds 2 --models {folder}",

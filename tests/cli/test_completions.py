@@ -47,7 +47,7 @@ def test_bash(specdec: pathlib.Path) -> None:
     assert bash(specdec, ["specdec", "ra"]) == ["race"]
     assert bash(specdec, ["specdec", "chat", "--top"]) == ["--top-k", "--top-p"]
     assert bash(specdec, ["specdec", "generate", "--verification", ""]) == ["auto", "token", "block", "invariant"]
-    assert bash(specdec, ["specdec", "chat", "-md", "s"]) == ["suffix"]
+    assert bash(specdec, ["specdec", "chat", "-md", "s"]) == ["self", "suffix"]
     assert bash(specdec, ["specdec", "chat", "-m", "x"]) == []  # bash completes files
     assert bash(specdec, ["specdec", "models", "p"]) == ["pull"]
     assert bash(specdec, ["specdec", "help", "se"]) == ["serve"]
