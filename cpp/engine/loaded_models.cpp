@@ -43,7 +43,8 @@ std::string in_milliseconds(double seconds) { return format("%.2f ms", 1e3 * sec
 std::shared_ptr<TileCache> open_tile_cache(const GeneratorOptions& options, const StreamingPlan& streaming,
                                            std::vector<std::string>& notes) {
   const std::string own_folder = user_cache_folder();
-  const bool uses_own = streaming.is_needed() && options.tile_cache.empty() && !own_folder.empty();
+  const bool uses_own =
+      streaming.is_needed() && streaming.for_weights() > 0 && options.tile_cache.empty() && !own_folder.empty();
   if (!uses_own && (options.tile_cache.empty() || !options.repack)) return nullptr;
   try {
     const std::uint64_t most = std::uint64_t{default_tile_cache_mib} << 20;
@@ -321,11 +322,6 @@ void LoadedModels::repack_target() {
 
 void LoadedModels::stream_target() {
   const std::string file = printable(std::filesystem::path(target_model_->path()).filename().string());
-  if (!tile_cache_) {
-    return note(file +
-                " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): "
-                "passes read it through the system's cache, which is slow");
-  }
   const StreamingPlan& plan = plan_.streaming;
   const std::uint64_t least = target_model_->least_streamed_memory(threads_->size());
   // What is available without a limit by the user is an estimate, and pages of the mapped file may still be had.
@@ -337,6 +333,11 @@ void LoadedModels::stream_target() {
         mebibytes(plan.others) + ", weights at least " + mebibytes(least) + "; give it at least " +
         mebibytes(plan.others + least) +
         " (memory, --memory), or use a shorter context (n_ctx, -c) or a smaller draft");
+  }
+  if (!tile_cache_) {
+    return note(file +
+                " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): "
+                "passes read it through the system's cache, which is slow");
   }
   note(target_model_->stream(*tile_cache_, plan.for_weights(), threads_->size(), options_.progress));
   const StreamedWeights* const weights = target_model_->streamed_weights();
