@@ -113,7 +113,9 @@ std::string json_of_python(const std::string& text) {
       const char quote = text[i];
       std::string content;
       for (++i; i < text.size() && text[i] != quote; ++i) {
-        if (text[i] == '\\' && ++i < text.size()) {
+        const bool is_escape = text[i] == '\\' && i + 1 < text.size();
+        i += text[i] == '\\' ? 1 : 0;
+        if (is_escape) {
           const auto escape = escapes.find(text[i]);
           const bool is_itself = text[i] == '\\' || text[i] == '\'' || text[i] == '"';
           if (escape == escapes.end() && !is_itself) return "";
@@ -162,7 +164,7 @@ std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const
 }
 
 std::string argument_json(const std::string& text, const ArgumentTypes& types) {
-  const std::string quoted = "\"" + json_escaped(text) + "\"";
+  std::string quoted = "\"" + json_escaped(text) + "\"";
   if (types.is_string_only() || json_depth(text) > max_depth) return quoted;
   const std::size_t begin = skip_blank(text, 0);
   std::string trimmed = text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - std::min(begin, text.size()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/argument.h"
 #include "base/index.h"
@@ -308,7 +309,7 @@ void SchemaNodes::read_types(const Json& schema, const std::string& place, int d
     else if (type == "string") atoms.push_back(add_atom(strings(schema, place)));
     else if (type == "array") atoms.push_back(add_atom(arrays(schema, place, depth)));
     else if (type == "object") atoms.push_back(add_atom(objects(schema, place, depth)));
-    else if (!values.empty()) atoms.push_back(add_atom({SchemaValues{std::move(values)}, place}));
+    else if (!values.empty()) atoms.push_back(add_atom({SchemaValues{std::exchange(values, {})}, place}));
   }
   parts.push_back(add_node(Kind::atoms, std::move(atoms), place));
   nodes_[idx(parts.back())].implied = implied;

@@ -175,11 +175,13 @@ class Checker {
   }
 
   void check_text(const Json& value, const std::string& place) const {
-    if (!value.is_string() || value == "") fail(place, "must be a text that is not empty");
+    if (!value.is_string() || value.get_ref<const std::string&>().empty())
+      fail(place, "must be a text that is not empty");
   }
   void check_token(const Json& value, const std::string& place) const {
     const bool is_number = is_whole(value, std::numeric_limits<Token>::max());
-    if (!is_number && (!value.is_string() || value == "")) fail(place, "must be a token: its number, or its text");
+    if (!is_number && (!value.is_string() || value.get_ref<const std::string&>().empty()))
+      fail(place, "must be a token: its number, or its text");
     if (is_number && value.get<Token>() >= num_tokens_)
       fail(place, "is no token: the vocabulary has " + std::to_string(num_tokens_));
   }
