@@ -16,7 +16,7 @@ class ExpertPieces {
 
   const std::vector<WeightSource>& sources() const { return sources_; }
   // One for each expert of each source, in this order.
-  const std::vector<CachedPiece>& all() const { return pieces_; }
+  const std::vector<FileRange>& all() const { return pieces_; }
 
   std::uint64_t least_memory() const;  // bytes
   // Bytes of the slots of these pools, of as many as fit into this memory.
@@ -32,7 +32,7 @@ class ExpertPieces {
     std::size_t count;
   };
   std::vector<WeightSource> sources_;
-  std::vector<CachedPiece> pieces_;
+  std::vector<FileRange> pieces_;
   std::vector<Size> sizes_;
   std::size_t least_slots_;
   std::vector<PieceCache::Pool> pools_;

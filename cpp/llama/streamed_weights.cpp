@@ -1,7 +1,6 @@
 #include "llama/streamed_weights.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "llama/expert_pieces.h"
 #include "llama/tile_file.h"
 #include "llama/weight_parts.h"
-#include "platform/file.h"
 #include "platform/memory.h"
 #include "streaming/direct_reads.h"
 #include "streaming/disk_speed.h"
@@ -21,10 +19,7 @@ namespace specdec {
 namespace {
 
 // Bytes that stay in memory.
-struct Destination {
-  std::size_t file;
-  std::uint64_t offset;
-  std::size_t bytes;
+struct Destination : FileRange {
   std::uint8_t* to;
 };
 
@@ -57,20 +52,12 @@ class TileReceiver {
 
 // Reads them on as many threads as will stream.
 void read_all(const std::vector<std::string>& paths, const std::vector<Destination>& destinations) {
-  std::vector<File> files;
-  for (const std::string& path : paths) files.push_back(File::open_direct(path));
+  const DirectFiles files(paths);
   for_each_piece(num_readers, static_cast<std::int64_t>(destinations.size()), [&](std::int64_t i) {
     const Destination& wanted = destinations[idx(i)];
     const SlotMemory memory(1, direct_bytes_for(wanted.bytes));
-    std::memcpy(wanted.to, read_directly(files[wanted.file], wanted.offset, wanted.bytes, memory.slot(0)),
-                wanted.bytes);
+    std::memcpy(wanted.to, files.read(wanted, memory.slot(0)), wanted.bytes);
   });
-}
-
-// "blk.12."
-std::string layer_of(const ggml_tensor* weights) {
-  const std::string name = weights->name;
-  return name.substr(0, name.find('.', name.find('.') + 1) + 1);
 }
 
 const ggml_tensor* tensor_of(const llama_model* model, const std::string& name) {
@@ -167,14 +154,14 @@ void StreamedWeights::use_experts(const ExpertPieces& pieces, const llama_model*
   experts_ = std::make_unique<PieceCache>(paths, pieces.all(), pieces.pools(), num_readers);
   std::vector<Destination> first;
   for (const int index : pieces.first_pieces()) {
-    const CachedPiece& piece = pieces.all()[idx(index)];
+    const FileRange& piece = pieces.all()[idx(index)];
     first.push_back({piece.file, piece.offset, piece.bytes, experts_->fill(index)});
   }
   read_all(paths, first);
   make_layers(pieces, model);
   int at = 0;
   for (const WeightSource& source : pieces.sources()) {
-    cached_.emplace_back(*experts_, at, source.num_matrices(), layers_.at(layer_of(source.weights)));
+    cached_.emplace_back(*experts_, at, source.num_matrices(), layers_.at(source.layer));
     use(source, {source.weights->type, nullptr, nullptr, nullptr, &cached_.back()});
     at += static_cast<int>(source.num_matrices());
   }
@@ -184,15 +171,13 @@ void StreamedWeights::use_experts(const ExpertPieces& pieces, const llama_model*
 void StreamedWeights::make_layers(const ExpertPieces& pieces, const llama_model* model) {
   int at = 0;
   for (const WeightSource& source : pieces.sources()) {
-    layers_[layer_of(source.weights)].first_pieces.push_back(at);
+    layers_[source.layer].first_pieces.push_back(at);
     at += static_cast<int>(source.num_matrices());
   }
   const auto num_chosen = static_cast<int>(model->hparams.n_expert_used_max());
-  for (auto& [name, layer] : layers_) {
-    const int number = std::atoi(name.c_str() + std::strlen("blk."));
-    const std::string next = "blk." + std::to_string(number + 1) + ".";
-    const auto following = layers_.find(next);
-    const ggml_tensor* const router = tensor_of(model, next + "ffn_gate_inp.weight");
+  for (auto& [number, layer] : layers_) {
+    const auto following = layers_.find(number + 1);
+    const ggml_tensor* const router = tensor_of(model, "blk." + std::to_string(number + 1) + ".ffn_gate_inp.weight");
     const bool is_known = following != layers_.end() && router != nullptr && router->type == GGML_TYPE_F32 &&
                           ggml_is_contiguous(router) && num_chosen > 0;
     if (!is_known) continue;

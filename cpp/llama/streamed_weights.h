@@ -63,8 +63,6 @@ class StreamedWeights {
                                     int num_threads);
 
   const StreamedBytes& bytes() const { return bytes_; }
-  const WeightStream* stream() const { return stream_.get(); }  // null: all single matrices stay
-  const PieceCache* experts() const { return experts_.get(); }  // null: there are none, or all stay
   bool reads_from_disk() const { return bytes_.streamed > 0 || bytes_.slots < bytes_.experts; }
   double bytes_per_second() const { return bytes_per_second_; }  // of the disk, measured while this was made
   // Why weights could not be read since the last call; empty: all could.
@@ -82,7 +80,7 @@ class StreamedWeights {
   std::unique_ptr<WeightStream> stream_;
   std::unique_ptr<PieceCache> experts_;
   std::deque<StreamedMatrix> matrices_;
-  std::map<std::string, ExpertLayer> layers_;  // by the beginning of their tensors' names
+  std::map<int, ExpertLayer> layers_;  // by number
   std::deque<NextRouter> routers_;
   std::deque<CachedExperts> cached_;
   std::deque<BlockTiles> tiles_;  // tensors point to these

@@ -59,7 +59,8 @@ WeightSources::WeightSources(const llama_model* model, const std::vector<GgufFil
     const bool is_tiled = can_have_tiles(weights, weights->type);
     if (!is_tiled && is_block_type(weights->type)) continue;
     const auto [file, offset] = is_tiled ? std::pair(file_of_tiles, tiles_at) : place_in_files(files, weights->name);
-    sources_.push_back({weights, is_tiled, is_output, layer_of(weights) >= llama_model_n_layer(model), file, offset});
+    const int layer = layer_of(weights);
+    sources_.push_back({weights, is_tiled, is_output, layer, layer >= llama_model_n_layer(model), file, offset});
     if (!is_tiled) continue;
     copies_.push_back({weights, weights->type});
     tiles_at += sources_.back().bytes();

@@ -21,6 +21,7 @@ constexpr std::size_t file_of_tiles = 0;  // others: the model's, from 1
 struct WeightSource {
   ggml_tensor* weights;
   bool is_tiled, is_output;
+  int layer;        // -1: of none
   bool is_of_head;  // of the multi-token prediction layers in the target's file
   std::size_t file;
   std::uint64_t offset;

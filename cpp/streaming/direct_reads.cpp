@@ -1,5 +1,7 @@
 #include "streaming/direct_reads.h"
 
+#include <exception>
+
 namespace specdec {
 
 const std::uint8_t* read_directly(const File& file, std::uint64_t offset, std::size_t bytes, std::uint8_t* memory) {
@@ -13,6 +15,23 @@ const std::uint8_t* read_directly(const File& file, std::uint64_t offset, std::s
     if (done == before) file.fail_short();
   }
   return memory + skip;
+}
+
+DirectFiles::DirectFiles(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) files_.push_back(File::open_direct(path));
+}
+
+const std::uint8_t* DirectFiles::read(const FileRange& range, std::uint8_t* memory) const {
+  return read_directly(files_[range.file], range.offset, range.bytes, memory);
+}
+
+const std::uint8_t* DirectFiles::try_read(const FileRange& range, std::uint8_t* memory, std::string& problem) const {
+  try {
+    return read(range, memory);
+  } catch (const std::exception& error) {
+    problem = error.what();
+    return nullptr;
+  }
 }
 
 }  // namespace specdec

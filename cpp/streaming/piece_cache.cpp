@@ -1,15 +1,12 @@
 #include "streaming/piece_cache.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <new>
 #include <utility>
 
 #include "base/index.h"
-#include "streaming/direct_reads.h"
 
 namespace specdec {
 namespace {
@@ -23,21 +20,20 @@ constexpr double expected_score = 0.5;
 
 std::size_t PieceCache::least_slots(int num_threads) { return idx(num_threads) + 1; }
 
-PieceCache::PieceCache(const std::vector<std::string>& files, std::vector<CachedPiece> pieces,
+PieceCache::PieceCache(const std::vector<std::string>& files, std::vector<FileRange> pieces,
                        const std::vector<Pool>& pools, int num_readers)
-    : parts_(std::move(pieces)), pieces_(parts_.size()) {
-  for (const std::string& file : files) files_.push_back(File::open_direct(file));
+    : ranges_(std::move(pieces)), files_(files), pieces_(ranges_.size()) {
   for (const Pool& pool : pools) {
     PoolState& state = pools_.emplace_back(PoolState{SlotMemory(pool.num_slots, direct_bytes_for(pool.bytes)), {}, {}});
     for (std::size_t slot = pool.num_slots; slot-- > 0;) state.free.push_back(slot);
     state.ready.reserve(pool.num_slots);
   }
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
     const auto pool = std::find_if(pools.begin(), pools.end(),
-                                   [&](const Pool& candidate) { return candidate.bytes == parts_[i].bytes; });
+                                   [&](const Pool& candidate) { return candidate.bytes == ranges_[i].bytes; });
     pieces_[i].pool = idx(pool - pools.begin());
   }
-  present_.reserve(parts_.size());
+  present_.reserve(ranges_.size());
   readers_.start(num_readers, [this] { read_queues(); });
 }
 
@@ -118,12 +114,7 @@ void PieceCache::expect(const std::vector<int>& pieces) noexcept {
 const std::uint8_t* PieceCache::take(int index) noexcept {
   std::unique_lock<std::mutex> lock(mutex_);
   Piece& piece = pieces_[idx(index)];
-  const auto is_there = [&] { return has_failed_ || piece.state == State::ready; };
-  if (!is_there()) {
-    const auto start = std::chrono::steady_clock::now();
-    arrival_.wait(lock, is_there);
-    counts_.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  arrival_.wait(lock, [&] { return has_failed_ || piece.state == State::ready; });
   if (has_failed_) return nullptr;
   ++piece.num_holders;
   return piece.data;
@@ -234,16 +225,10 @@ void PieceCache::read_queues() {
     std::uint8_t* const memory = pool.memory.slot(piece.slot);
     lock.unlock();
     std::string problem;
-    const std::uint8_t* data = nullptr;
-    try {
-      const CachedPiece& wanted = parts_[idx(index)];
-      data = read_directly(files_[wanted.file], wanted.offset, wanted.bytes, memory);
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
+    const std::uint8_t* const data = files_.try_read(ranges_[idx(index)], memory, problem);
     lock.lock();
     if (data != nullptr) {
-      counts_.bytes_read += parts_[idx(index)].bytes;
+      counts_.bytes_read += ranges_[idx(index)].bytes;
       piece.data = data;
       piece.state = State::ready;
       pool.ready.push_back(index);  // there is room

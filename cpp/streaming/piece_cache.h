@@ -13,17 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "platform/file.h"
+#include "streaming/direct_reads.h"
 #include "streaming/readers.h"
 #include "streaming/slot_memory.h"
 
 namespace specdec {
-
-struct CachedPiece {
-  std::size_t file;      // index of the cache's files
-  std::uint64_t offset;  // bytes
-  std::size_t bytes;
-};
 
 class PieceCache {
  public:
@@ -34,13 +28,12 @@ class PieceCache {
   };
   struct Counts {
     std::uint64_t bytes_read = 0, used = 0, missed = 0;  // pieces that operations used, and that had to be read for one
-    double seconds_waited = 0;                           // by the threads of passes, added up
   };
   // Slots that a pool needs: one for each thread of a pass, and one to read into.
   static std::size_t least_slots(int num_threads);
 
   // Each piece has the size of one of the pools. Throws Error, std::bad_alloc.
-  PieceCache(const std::vector<std::string>& files, std::vector<CachedPiece> pieces, const std::vector<Pool>& pools,
+  PieceCache(const std::vector<std::string>& files, std::vector<FileRange> pieces, const std::vector<Pool>& pools,
              int num_readers);
   ~PieceCache();
   PieceCache(const PieceCache&) = delete;
@@ -88,8 +81,8 @@ class PieceCache {
   double score_of(const Piece& piece) const;
   void drop(PoolState& pool, std::size_t index);
 
-  const std::vector<CachedPiece> parts_;
-  std::vector<File> files_;
+  const std::vector<FileRange> ranges_;  // of the pieces
+  const DirectFiles files_;
   mutable std::mutex mutex_;
   std::condition_variable work_, arrival_;
   std::vector<Piece> pieces_;

@@ -1,22 +1,13 @@
 #include "streaming/weight_stream.h"
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
 #include <new>
 #include <utility>
 
 #include "base/index.h"
-#include "streaming/direct_reads.h"
 
 namespace specdec {
 namespace {
-
-std::vector<File> open_all(const std::vector<std::string>& paths) {
-  std::vector<File> files;
-  for (const std::string& path : paths) files.push_back(File::open_direct(path));
-  return files;
-}
 
 std::size_t largest(const std::vector<StreamedPart>& parts) {
   std::size_t bytes = 0;
@@ -44,7 +35,7 @@ bool is_part_of(const std::vector<int>& some, const std::vector<int>& all) {
 WeightStream::WeightStream(const std::vector<std::string>& files, std::vector<StreamedPart> parts,
                            const Options& options)
     : parts_(std::move(parts)),
-      files_(open_all(files)),
+      files_(files),
       memory_(idx(options.num_slots), direct_bytes_for(largest(parts_))),
       states_(parts_.size()) {
   for (std::size_t slot = 0; slot < idx(options.num_slots); ++slot) free_.push_back(slot);
@@ -149,9 +140,7 @@ const std::uint8_t* WeightStream::take(int index) noexcept {
       next_ = place;
       room_.notify_all();
     }
-    const auto start = std::chrono::steady_clock::now();
     arrival_.wait(lock, is_there);
-    counts_.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (has_failed_) return nullptr;
   ++part.num_holders;
@@ -210,13 +199,7 @@ void WeightStream::read_ahead() {
     std::uint8_t* const memory = memory_.slot(part.slot);
     lock.unlock();
     std::string problem;
-    const std::uint8_t* data = nullptr;
-    try {
-      const StreamedPart& wanted = parts_[idx(index)];
-      data = read_directly(files_[wanted.file], wanted.offset, wanted.bytes, memory);
-    } catch (const std::exception& error) {
-      problem = error.what();
-    }
+    const std::uint8_t* const data = files_.try_read(parts_[idx(index)], memory, problem);
     lock.lock();
     counts_.bytes_read += data != nullptr ? parts_[idx(index)].bytes : 0;
     part.data = data;

@@ -13,17 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "platform/file.h"
+#include "streaming/direct_reads.h"
 #include "streaming/readers.h"
 #include "streaming/slot_memory.h"
 
 namespace specdec {
 
-// Consecutive bytes of a file.
-struct StreamedPart {
-  std::size_t file;      // index of the stream's files
-  std::uint64_t offset;  // bytes
-  std::size_t bytes;
+struct StreamedPart : FileRange {
   int matrix;     // parts of a matrix are neighbours, matrices count up from 0
   int num_units;  // of work: once they are all given back, the part may go
 };
@@ -36,7 +32,6 @@ class WeightStream {
   };
   struct Counts {
     std::uint64_t bytes_read = 0;
-    double seconds_waited = 0;  // by the threads of passes, added up
   };
 
   // parts: not empty; in the order in which the first pass probably uses them. Throws Error, std::bad_alloc.
@@ -77,7 +72,7 @@ class WeightStream {
   int part_at(std::uint64_t place) const { return order_[place % order_.size()]; }
 
   const std::vector<StreamedPart> parts_;
-  std::vector<File> files_;
+  const DirectFiles files_;
   SlotMemory memory_;
 
   mutable std::mutex mutex_;

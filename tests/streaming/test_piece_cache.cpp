@@ -13,8 +13,8 @@
 #include "platform/temporary_folder.h"
 #include "streaming/piece_cache.h"
 
-using specdec::CachedPiece;
 using specdec::File;
+using specdec::FileRange;
 using specdec::idx;
 using specdec::PieceCache;
 
@@ -41,7 +41,7 @@ class Experts {
 
   static constexpr std::size_t large = 9000, small = 5000;
   const std::string& path() const { return path_; }
-  const std::vector<CachedPiece>& pieces() const { return pieces_; }
+  const std::vector<FileRange>& pieces() const { return pieces_; }
 
   // One operation: each thread takes all pieces in order. Returns false if one could not be read.
   bool use(PieceCache& cache, const std::vector<int>& chosen, int num_threads) const {
@@ -54,7 +54,7 @@ class Experts {
           is_read = false;
           continue;
         }
-        const CachedPiece& expected = pieces_[idx(piece)];
+        const FileRange& expected = pieces_[idx(piece)];
         for (std::size_t byte = 0; byte < expected.bytes; byte += 7)
           CHECK(data[byte] == byte_at(expected.offset + byte));
         cache.give_back(piece);
@@ -66,7 +66,7 @@ class Experts {
  private:
   specdec::TemporaryFolder folder_;
   std::string path_;
-  std::vector<CachedPiece> pieces_;
+  std::vector<FileRange> pieces_;
 };
 
 std::vector<int> some_of(int count, int share, std::mt19937& random) {
