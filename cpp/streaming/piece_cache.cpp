@@ -134,7 +134,9 @@ bool PieceCache::has_failed() const noexcept {
 }
 
 std::string PieceCache::take_problem() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Readers that are still busy may fail for the same reason; none begins meanwhile.
+  arrival_.wait(lock, [this] { return !has_failed_ || num_reading_ == 0; });
   has_failed_ = false;
   return std::exchange(problem_, {});
 }
@@ -223,10 +225,12 @@ void PieceCache::read_queues() {
     Piece& piece = pieces_[idx(index)];
     PoolState& pool = pools_[piece.pool];
     std::uint8_t* const memory = pool.memory.slot(piece.slot);
+    ++num_reading_;
     lock.unlock();
     std::string problem;
     const std::uint8_t* const data = files_.try_read(ranges_[idx(index)], memory, problem);
     lock.lock();
+    --num_reading_;
     if (data != nullptr) {
       counts_.bytes_read += ranges_[idx(index)].bytes;
       piece.data = data;

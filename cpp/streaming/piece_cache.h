@@ -91,6 +91,7 @@ class PieceCache {
   std::deque<int> expected_;
   std::vector<int> present_;  // pieces of the present operation
   std::uint64_t turn_ = 0, num_operations_ = 0;
+  int num_reading_ = 0;  // readers that read now
   bool has_failed_ = false, is_ending_ = false;
   std::string problem_;
   Counts counts_;

@@ -163,7 +163,9 @@ bool WeightStream::has_failed() const noexcept {
 }
 
 std::string WeightStream::take_problem() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  // Readers that are still busy may fail for the same reason; none begins meanwhile.
+  arrival_.wait(lock, [this] { return !has_failed_ || num_reading_ == 0; });
   has_failed_ = false;
   for (Part& part : states_) {
     if (part.state == State::failed) release(part);
@@ -197,10 +199,12 @@ void WeightStream::read_ahead() {
     part.slot = free_.back();
     free_.pop_back();
     std::uint8_t* const memory = memory_.slot(part.slot);
+    ++num_reading_;
     lock.unlock();
     std::string problem;
     const std::uint8_t* const data = files_.try_read(parts_[idx(index)], memory, problem);
     lock.lock();
+    --num_reading_;
     counts_.bytes_read += data != nullptr ? parts_[idx(index)].bytes : 0;
     part.data = data;
     part.units_left = parts_[idx(index)].num_units;

@@ -18,7 +18,11 @@ int allocation = -1;  // counts down; the allocation that reaches 0 fails
 }  // namespace faults
 
 [[gnu::noinline]] void* operator new(std::size_t size) {
-  const bool fails = faults::allocation > 0 && --faults::allocation == 0;
+  bool fails = false;
+  if (faults::allocation > 0) {
+    --faults::allocation;
+    fails = faults::allocation == 0;
+  }
   void* const memory = fails ? nullptr : std::malloc(size > 0 ? size : 1);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;

@@ -130,19 +130,21 @@ TEST(pieces_that_are_there_at_first_are_not_read) {
 
 TEST(a_file_that_became_shorter_is_an_error_until_it_is_whole_again) {
   const Experts experts(30);
-  PieceCache cache({experts.path()}, experts.pieces(), {{Experts::small, 3}, {Experts::large, 3}}, 2);
+  PieceCache cache({experts.path()}, experts.pieces(), {{Experts::small, 6}, {Experts::large, 6}}, 4);
   std::vector<int> all;
   for (int i = 0; i < 30; ++i) all.push_back(i);
   CHECK(experts.use(cache, all, 2));
   const std::uintmax_t size = std::filesystem::file_size(experts.path());
-  std::filesystem::resize_file(experts.path(), 20000);
-  CHECK(!experts.use(cache, all, 2));
-  CHECK(cache.has_failed());
-  CHECK(cache.take_problem().find("became shorter") != std::string::npos);
-  experts.write(size);
-  cache.take_problem();
-  CHECK(experts.use(cache, all, 2));
-  CHECK(cache.take_problem().empty());
+  for (int round = 0; round < 100; ++round) {
+    std::filesystem::resize_file(experts.path(), 20000);
+    CHECK(!experts.use(cache, all, 2));
+    CHECK(cache.has_failed());
+    CHECK(cache.take_problem().find("became shorter") != std::string::npos);
+    experts.write(size);
+    cache.take_problem();
+    CHECK(experts.use(cache, all, 2));
+    CHECK(cache.take_problem().empty());
+  }
 }
 
 TEST_MAIN()

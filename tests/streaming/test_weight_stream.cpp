@@ -132,7 +132,7 @@ TEST(once_the_order_is_known_nothing_is_read_twice) {
 TEST(a_file_that_became_shorter_is_an_error_until_it_is_whole_again) {
   std::mt19937 random(3);
   const Weights weights(random, 5);
-  WeightStream stream({weights.path()}, weights.parts(), {2, 2});
+  WeightStream stream({weights.path()}, weights.parts(), {6, 4});
   const auto pass = [&] {
     bool is_read = true;
     for (int matrix = 0; matrix < 5; ++matrix) is_read = weights.multiply(stream, matrix, 2) && is_read;
@@ -140,18 +140,20 @@ TEST(a_file_that_became_shorter_is_an_error_until_it_is_whole_again) {
   };
   CHECK(pass());
   const std::uintmax_t size = std::filesystem::file_size(weights.path());
-  std::filesystem::resize_file(weights.path(), size / 2);
-  CHECK(!pass());
-  CHECK(stream.has_failed());
-  CHECK(stream.take_problem().find("became shorter") != std::string::npos);
-  CHECK(!pass());
   std::string content;
   for (std::uint64_t at = 0; at < size; ++at) content += static_cast<char>(byte_at(at));
-  File::open_or_create(weights.path()).write(0, content.data(), content.size());
-  CHECK(!stream.take_problem().empty());
-  CHECK(pass());
-  CHECK(pass());
-  CHECK(stream.take_problem().empty());
+  for (int round = 0; round < 50; ++round) {
+    std::filesystem::resize_file(weights.path(), size / 2);
+    CHECK(!pass());
+    CHECK(stream.has_failed());
+    CHECK(stream.take_problem().find("became shorter") != std::string::npos);
+    CHECK(!pass());
+    File::open_or_create(weights.path()).write(0, content.data(), content.size());
+    CHECK(!stream.take_problem().empty());
+    CHECK(pass());
+    CHECK(pass());
+    CHECK(stream.take_problem().empty());
+  }
 }
 
 TEST(it_ends_while_parts_are_read_ahead) {
