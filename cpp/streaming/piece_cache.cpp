@@ -66,8 +66,7 @@ std::uint8_t* PieceCache::fill(int index) {
 void PieceCache::begin(const std::vector<int>& pieces, int num_takers) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const int index : present_) pieces_[idx(index)].takers_left = 0;  // of a cancelled operation
-  for (const int index : wanted_) pieces_[idx(index)].state = State::absent;
-  wanted_.clear();
+  forget(wanted_);
   present_.assign(pieces.begin(), pieces.end());
   ++num_operations_;
   try {
@@ -94,11 +93,7 @@ void PieceCache::begin(const std::vector<int>& pieces, int num_takers) noexcept 
 void PieceCache::expect(const std::vector<int>& pieces) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   try {
-    for (const int index : expected_) {
-      Piece& piece = pieces_[idx(index)];
-      if (piece.state == State::waiting && piece.is_expected) piece.state = State::absent;
-    }
-    expected_.clear();
+    forget(expected_);
     for (const int index : pieces) {
       Piece& piece = pieces_[idx(index)];
       if (piece.state != State::absent) continue;
@@ -137,6 +132,10 @@ std::string PieceCache::take_problem() {
   std::unique_lock<std::mutex> lock(mutex_);
   // Readers that are still busy may fail for the same reason; none begins meanwhile.
   arrival_.wait(lock, [this] { return !has_failed_ || num_reading_ == 0; });
+  if (has_failed_) {  // nobody waits for what the failed operation wanted
+    forget(wanted_);
+    forget(expected_);
+  }
   has_failed_ = false;
   return std::exchange(problem_, {});
 }
@@ -144,6 +143,15 @@ std::string PieceCache::take_problem() {
 PieceCache::Counts PieceCache::counts() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return counts_;
+}
+
+// Pieces of a queue that another queue has taken over stay there.
+void PieceCache::forget(std::deque<int>& queue) {
+  for (const int index : queue) {
+    Piece& piece = pieces_[idx(index)];
+    if (piece.state == State::waiting && piece.is_expected == (&queue == &expected_)) piece.state = State::absent;
+  }
+  queue.clear();
 }
 
 void PieceCache::drop(PoolState& pool, std::size_t index) {
@@ -156,16 +164,19 @@ void PieceCache::drop(PoolState& pool, std::size_t index) {
 }
 
 // A slot for this piece: a free one, else that of the piece with the least score that the present operation does not
-// take any more, else that of the one it takes last, after this one.
+// take any more, else that of the one it takes last, after this one. None yet if that score is higher than this piece's
+// and another slot will do soon: that of a piece which the operation takes before this one.
 bool PieceCache::find_slot(int index) {
   const Piece& piece = pieces_[idx(index)];
   PoolState& pool = pools_[piece.pool];
   if (!pool.free.empty()) return true;
   double least = piece.is_expected ? expected_score : std::numeric_limits<double>::infinity();
   std::size_t victim = pool.ready.size(), last = pool.ready.size();
+  bool is_soon_free = false;
   std::uint64_t latest = piece.is_expected ? std::numeric_limits<std::uint64_t>::max() : piece.turn;
   for (std::size_t i = 0; i < pool.ready.size(); ++i) {
     const Piece& other = pieces_[idx(pool.ready[i])];
+    is_soon_free = is_soon_free || (other.takers_left > 0 && other.turn < piece.turn);
     if (other.num_holders > 0) continue;
     if (other.takers_left > 0) {
       if (other.turn > latest) last = i, latest = other.turn;
@@ -174,6 +185,7 @@ bool PieceCache::find_slot(int index) {
       least = score;
     }
   }
+  if (victim != pool.ready.size() && is_soon_free && least > score_of(piece)) return false;
   if (victim == pool.ready.size()) victim = last;
   if (victim == pool.ready.size()) return false;
   const int dropped = pool.ready[victim];

@@ -78,6 +78,7 @@ class PieceCache {
   void read_queues();
   bool start_reading(std::deque<int>& queue, int& piece);
   bool find_slot(int piece);
+  void forget(std::deque<int>& queue);
   double score_of(const Piece& piece) const;
   void drop(PoolState& pool, std::size_t index);
 
