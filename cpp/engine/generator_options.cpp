@@ -83,6 +83,16 @@ const Table<GeneratorOptions>& generator_options() {
             "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
                 "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
           num_draft_tokens, set_num_draft_tokens),
+      generator_row<&GeneratorOptions::draft_tree>(
+          {"draft_tree",
+           Whole{whole_numbers(0, max_draft_tokens, "0: chains")},
+           {"Models",
+            {"--draft-tree"},
+            "N",
+            "with -k auto, let a draft model propose a tree of up to N tokens instead of a chain: for targets whose "
+            "passes are dear, such as those that are read from the disk (default: 0, chains)"},
+           !is_optional,
+           changes_texts}),
       generator_row<&GeneratorOptions::auto_cache>(
           {"auto_cache",
            Flag{},

@@ -142,13 +142,13 @@ class Attention final : public ggml::cpu::tensor_traits {
     // Adds the cells from begin() on to the states of some rows of one head after a chunk.
     void read(const Problem& problem, std::int64_t stream, const attention::Rows& rows, std::int64_t chunk,
               float* states, float* scratch) const {
-      const std::int64_t end = chunk_range(chunk, num_cells_).end;
+      const std::int64_t end = attention::chunk_range(chunk, num_cells_).end;
       if (end <= begin(stream)) return;
       for (std::int64_t row = rows.begin, next = 0; row < rows.end; row = next) {
         const std::int64_t query = row / problem.group;
         next = std::min(rows.end, (query + 1) * problem.group);
         const CellsWithoutGaps cells(problem, begin(stream), query, rows.head_begin, memory_);
-        const attention::CellRange range{std::max(begin(stream), chunk_range(chunk, num_cells_).begin),
+        const attention::CellRange range{std::max(begin(stream), attention::chunk_range(chunk, num_cells_).begin),
                                          std::min(end, cells.problem().num_cells)};
         kernels().read(cells.problem(), {rows.head_begin, rows.head_end, row, next}, range,
                        states + (row - rows.begin) * attention::state_floats(problem.value_size), 0, scratch);
@@ -163,7 +163,8 @@ class Attention final : public ggml::cpu::tensor_traits {
     bool has_any_ = false;
   };
 
-  static attention::CellRange before_gaps(const Division& d, const Gaps& gaps, std::int64_t stream, std::int64_t chunk) {
+  static attention::CellRange before_gaps(const Division& d, const Gaps& gaps, std::int64_t stream,
+                                          std::int64_t chunk) {
     attention::CellRange range = attention::chunk_range(chunk, d.cells);
     range.end = std::max(range.begin, std::min(range.end, gaps.begin(stream)));
     return range;

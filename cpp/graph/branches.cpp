@@ -9,7 +9,7 @@ namespace {
 using attention::block_cells;
 using attention::Problem;
 
-constexpr std::uint16_t hidden = 0xFC00;   // -inf
+constexpr std::uint16_t hidden = 0xFC00;    // -inf
 constexpr std::int64_t longest_tree = 128;  // cells, with what lies between them
 constexpr std::int64_t most_cells = 256;    // from the block of the first gap to the last cell
 
@@ -64,7 +64,8 @@ CellsWithoutGaps::CellsWithoutGaps(const Problem& p, std::int64_t begin, std::in
                                    char* memory)
     : problem_(p) {
   const std::int64_t key_bytes = row_bytes(p.type, p.head_size), value_bytes = row_bytes(p.type, p.value_size);
-  char *const keys = memory, *const values = keys + most_cells * key_bytes, *const mask = values + most_cells * value_bytes;
+  char *const keys = memory, *const values = keys + most_cells * key_bytes,
+              *const mask = values + most_cells * value_bytes;
   const std::uint16_t* const seen = mask_of(p, query);
   std::int64_t count = 0;
   for (std::int64_t cell = begin, end = end_of(seen, p.num_cells); cell < end; ++cell) {

@@ -1,7 +1,7 @@
 // Attention of tokens that do not see the branches beside their own: their cells have gaps.
 //
-// A plain run has the cells of a branch side by side, and the bits of a sum depend on which cells share a block. So from
-// the block of the first gap on, each query reads its cells from a copy without gaps.
+// A plain run has the cells of a branch side by side, and the bits of a sum depend on which cells share a block. So
+// from the block of the first gap on, each query reads its cells from a copy without gaps.
 #pragma once
 
 #include <cstddef>

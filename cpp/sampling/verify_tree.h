@@ -33,6 +33,12 @@ struct DraftTree {
   bool is_drawn = true;  // false: every token was chosen, and is its own one-hot distribution
 
   int size() const { return static_cast<int>(tokens.size()); }
+  bool has_child(int parent, Token token) const {
+    for (std::size_t i = idx(parent + 1); i < tokens.size(); ++i) {
+      if (parents[i] == parent && tokens[i] == token) return true;
+    }
+    return false;
+  }
   void clear() {
     tokens.clear();
     parents.clear();
@@ -62,8 +68,6 @@ struct TreeScratch {
 };
 
 namespace detail {
-
-void remove_token(Distribution& distribution, Token token);
 
 template <class DraftRow, class TargetRow, class Decide, class Pick>
 struct TreeVerification {

@@ -73,7 +73,7 @@ Sequence text_of(const DraftTree& tree, int node) {
 }
 
 Distribution without(Distribution row, const std::vector<Token>& tokens) {
-  for (const Token token : tokens) detail::remove_token(row, token);
+  for (const Token token : tokens) remove_token(row, token);
   return row;
 }
 
@@ -292,10 +292,9 @@ TEST(keeps_more_than_one_by_one) {
 
 TEST(following_a_tree) {
   DraftTree tree;
-  for (const auto& [parent, token] : {std::pair{-1, 5}, {-1, 6}, {0, 1}, {1, 2}, {1, 3}, {4, 9}}) tree.add(parent, token);
-  const auto choices = [](std::vector<Token> text) {
-    return [text](int node) { return text[idx(node + 1)]; };
-  };
+  for (const auto& [parent, token] : {std::pair{-1, 5}, {-1, 6}, {0, 1}, {1, 2}, {1, 3}, {4, 9}})
+    tree.add(parent, token);
+  const auto choices = [](std::vector<Token> text) { return [text](int node) { return text[idx(node + 1)]; }; };
   CHECK(follow_tree(tree, choices({7, 0, 0, 0, 0, 0, 0})).last == -1);
   const TreeVerdict found = follow_tree(tree, choices({6, 0, 3, 0, 0, 9, 4}));
   CHECK(found.last == 5 && found.next_token == 4);
