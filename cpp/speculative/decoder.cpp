@@ -199,6 +199,7 @@ void Decoder::arrange(const Sequence& s, int num_cached, TreePass& pass) {
 void Decoder::score(const std::vector<Sequence*>& sequences) {
   Stopwatch watch(cycle_.target_seconds);
   inputs_.clear();
+  for (const Sequence* s : sequences) tree_pass(*s);  // inputs refer to them, so none moves from here on
   for (const Sequence* s : sequences) {
     const int tokens = s->num_drafted() + 1;
     const int cached = target_.length(s->slot), unread = s->num_committed - 1 - cached;

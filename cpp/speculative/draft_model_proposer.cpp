@@ -232,7 +232,9 @@ void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats
   branching_.clear();
   const auto branches = [&](const ProposalRequest& request) {
     const Sequence& s = *request.sequence;
-    const bool wanted = s.max_tree_size > 0 && s.num_drafted() == 0 && draft_.reads_trees() && can_draft(request);
+    const bool pays = !s.tree_adapts || (request.adaptive != nullptr && request.adaptive->worth_a_tree());
+    const bool wanted =
+        pays && s.max_tree_size > 0 && s.num_drafted() == 0 && draft_.reads_trees() && can_draft(request);
     if (wanted) branching_.push_back(request);
     return wanted;
   };

@@ -83,6 +83,7 @@ struct Sequence {
   int num_committed = 0;
   int num_draft_tokens = 0;   // K; 0: without a draft; or auto_draft_tokens
   int max_tree_size = 0;      // drafts of a tree; 0: drafts are chains
+  bool tree_adapts = false;   // to what a draft costs and gains; else trees have max_tree_size drafts
   int remaining = 0;          // tokens that may still be produced
   bool has_logprobs = false;  // of the output's tokens; on a fast GPU they take a few percent of the time
   int num_top_logprobs = 0;   // most likely tokens to report with each token of the output

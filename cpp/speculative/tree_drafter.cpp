@@ -11,11 +11,30 @@ namespace specdec {
 namespace {
 
 constexpr int most_children = 16;
+constexpr double least_worth = 1.0 / 24.0;  // of a draft in tokens; measured costs are not exact enough for less
 
 bool is_greedy(const Sequence& s) { return s.transforms.params().greedy(); }
 bool is_followed(const Sequence& s) { return is_greedy(s) || s.verification == Verification::invariant; }
 
 }  // namespace
+
+TreeDrafter::TreeDrafter(LanguageModel& draft, int vocabulary_size) : draft_(draft), vocabulary_size_(vocabulary_size) {
+  AutoOptions::Acceptance probabilities;
+  probabilities.slope = 1.0;
+  probabilities.level_variance = 0.2;
+  probabilities.slope_variance = 0.01;
+  probabilities.least_confidence = 1e-6;
+  likeliest_.fill(AcceptanceModel(probabilities));
+  drawn_.fill(AcceptanceModel(probabilities));
+  // The first of drawn tokens is accepted more often than it is drawn.
+  probabilities.level = 1.0;
+  probabilities.slope = 0.7;
+  drawn_[0] = AcceptanceModel(probabilities);
+}
+
+AcceptanceModel& TreeDrafter::model_of(const Sequence& s, int rank) {
+  return (is_greedy(s) ? likeliest_ : drawn_)[idx(std::min(rank, 2))];
+}
 
 TreeDrafter::Growth& TreeDrafter::growth(int slot) {
   if (growths_.size() <= idx(slot)) growths_.resize(idx(slot) + 1);
@@ -31,11 +50,11 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stat
     Growth& g = growth(s.slot);
     g.request = request;
     g.size = std::min({s.max_tree_size, request.num_tokens, max_tree_nodes - 1});
-    g.threshold = request.adaptive != nullptr ? request.adaptive->worth_of_draft() : 0.0;
-    g.threshold = std::max(g.threshold, 0.25 / g.size);
+    g.adapts = s.tree_adapts && request.adaptive != nullptr;
     g.nodes.clear();
     g.slots.clear();
     g.frontier.clear();
+    g.depth = 0;
     g.read.clear();
     g.parents.clear();
     g.likeliest.reset();
@@ -43,13 +62,15 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stat
     s.begin_tree();
     s.tree.is_drawn = !is_followed(s);
     add_row(g, -1, draft_.logits(row++));
-    fill(g, g.threshold);
+    fill(g, true);
     growing_.push_back(&g);
   }
   const std::vector<Growth*> all = growing_;
   while (read_level(stats)) {
   }
-  for (Growth* g : all) fill(*g, 0.0);
+  for (Growth* g : all) {
+    if (!g->adapts) fill(*g, false);
+  }
 }
 
 // Whether another pass of the draft is worth its time: it can at most double what its nodes are worth.
@@ -65,8 +86,17 @@ bool TreeDrafter::reads_on(const Growth& g) const {
 
 // One pass over the frontiers of all trees that grow on. Returns false if there are none.
 bool TreeDrafter::read_level(Stats& stats) {
-  growing_.erase(std::remove_if(growing_.begin(), growing_.end(), [this](const Growth* g) { return !reads_on(*g); }),
-                 growing_.end());
+  int room = std::min(draft_.row_capacity(), draft_.batch_size());
+  const auto stops = [&](Growth* g) {
+    const int most = std::min(room, widest_level);
+    if (most == 0 || !reads_on(*g)) return true;
+    const auto is_likelier = [g](int a, int b) { return g->nodes[idx(a)].reach > g->nodes[idx(b)].reach; };
+    std::stable_sort(g->frontier.begin(), g->frontier.end(), is_likelier);
+    if (g->frontier.size() > idx(most)) g->frontier.resize(idx(most));
+    room -= static_cast<int>(g->frontier.size());
+    return false;
+  };
+  growing_.erase(std::remove_if(growing_.begin(), growing_.end(), stops), growing_.end());
   if (growing_.empty()) return false;
   double seconds = 0.0;
   int num_tokens = 0;
@@ -101,8 +131,9 @@ bool TreeDrafter::read_level(Stats& stats) {
     for (Growth* g : growing_) {
       std::vector<int> level;
       level.swap(g->frontier);
+      ++g->depth;
       for (const int node : level) add_row(*g, node, draft_.logits(row++));
-      fill(*g, g->threshold);
+      fill(*g, true);
     }
   }
   DraftLength* const rule = growing_.front()->request.adaptive;
@@ -169,7 +200,8 @@ void TreeDrafter::add_slot(Growth& g, int node) {
       if (probs.probs[i] > top && !s.tree.has_child(node, probs.tokens[i])) top = probs.probs[i];
     }
   }
-  const double confidence = std::min(1.0, top / row.left), accepted = chance(row.num_children, confidence);
+  const double confidence = std::min(1.0, top / row.left),
+               accepted = model_of(s, row.num_children).probability(confidence);
   g.slots.push_back({row.reach * row.rejected * accepted, accepted, confidence, node});
   std::push_heap(g.slots.begin(), g.slots.end());
 }
@@ -185,10 +217,14 @@ Token TreeDrafter::take_token(Growth& g, int node) {
   return sampling::draw(row_, s.uniforms->uniform(s.num_committed, s.tree.size(), sampling::Purpose::draft));
 }
 
-// Fills the slots of the highest values, as long as these are at least least_value.
-void TreeDrafter::fill(Growth& g, double least_value) {
+// Fills the slots of the highest values. is_growing: only those that are worth more than what may still come.
+void TreeDrafter::fill(Growth& g, bool is_growing) {
   Sequence& s = *g.request.sequence;
-  while (!s.error && s.tree.size() < g.size && !g.slots.empty() && g.slots.front().value >= least_value) {
+  const auto least_value = [&] {
+    if (!is_growing) return 0.0;
+    return g.adapts ? std::max(g.request.adaptive->worth_of_draft(s.tree.size()), least_worth) : 1.0 / g.size;
+  };
+  while (!s.error && s.tree.size() < g.size && !g.slots.empty() && g.slots.front().value >= least_value()) {
     std::pop_heap(g.slots.begin(), g.slots.end());
     const Slot slot = g.slots.back();
     g.slots.pop_back();
@@ -201,7 +237,8 @@ void TreeDrafter::fill(Growth& g, double least_value) {
     row.rejected *= 1.0 - slot.chance;
     ++row.num_children;
     add_slot(g, slot.node);
-    if (!draft_.is_end_of_generation(token) && !s.is_stop_token(token)) g.frontier.push_back(s.tree.size() - 1);
+    const bool may_go_on = depth == g.depth && !draft_.is_end_of_generation(token) && !s.is_stop_token(token);
+    if (may_go_on) g.frontier.push_back(s.tree.size() - 1);
   }
 }
 
@@ -211,12 +248,12 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
   for (int node = 0, parent = -1; node < s.tree.size(); ++node) {
     if (s.tree.parents[idx(node)] != parent) continue;
     const bool is_kept = place < path.size() && path[place] == node;
-    models_[model_of(g.nodes[idx(node)].rank)].learn(g.nodes[idx(node)].confidence, is_kept);
+    model_of(s, g.nodes[idx(node)].rank).learn(g.nodes[idx(node)].confidence, is_kept);
     if (!is_kept) continue;
     parent = node;
     ++place;
   }
-  for (AcceptanceModel& model : models_) model.forget();
+  for (AcceptanceModel& model : is_greedy(s) ? likeliest_ : drawn_) model.forget();
   std::vector<int> kept;
   for (const int node : path) {
     const auto at = std::find(g.read.begin(), g.read.end(), node);

@@ -19,10 +19,12 @@
 
 namespace specdec {
 
+constexpr int widest_level = 16;  // nodes of a level that the draft reads; those of the highest values
+
 class TreeDrafter {
  public:
   // The draft must read trees. vocabulary_size: the smaller of both models'.
-  TreeDrafter(LanguageModel& draft, int vocabulary_size) : draft_(draft), vocabulary_size_(vocabulary_size) {}
+  TreeDrafter(LanguageModel& draft, int vocabulary_size);
 
   // Grows a tree for each sequence. The draft's last pass computed the rows after their committed tokens, in order.
   void grow(const std::vector<ProposalRequest>& requests, Stats& stats);
@@ -50,12 +52,13 @@ class TreeDrafter {
   };
   struct Growth {  // of one sequence's tree
     ProposalRequest request{};
-    int size = 0;            // nodes wanted
-    double threshold = 0.0;  // least value of a slot that is filled at once
+    int size = 0;         // nodes wanted
+    bool adapts = false;  // to costs; else it gets `size` nodes
     std::vector<Node> nodes;
-    std::vector<Row> rows;                          // [1 + node]
-    std::vector<Slot> slots;                        // a heap
-    std::vector<int> frontier;                      // nodes to read next
+    std::vector<Row> rows;      // [1 + node]
+    std::vector<Slot> slots;    // a heap
+    std::vector<int> frontier;  // nodes to read next, all of this depth
+    int depth = 0;
     std::vector<int> read;                          // nodes that the draft has read
     std::vector<int> parents;                       // of these, by their places in `read`
     std::optional<sampling::Transforms> likeliest;  // greedy decoding
@@ -66,16 +69,16 @@ class TreeDrafter {
   void read_row(Growth& g, int node, const float* logits);
   void add_slot(Growth& g, int node);
   Token take_token(Growth& g, int node);
-  void fill(Growth& g, double least_value);
+  void fill(Growth& g, bool is_growing);
   bool reads_on(const Growth& g) const;
   bool read_level(Stats& stats);
-  double chance(int rank, double confidence) const { return models_[model_of(rank)].probability(confidence); }
-  static std::size_t model_of(int rank) { return rank < 2 ? static_cast<std::size_t>(rank) : 2; }
+  AcceptanceModel& model_of(const Sequence& sequence, int rank);
 
   LanguageModel& draft_;
   int vocabulary_size_;
-  std::vector<Growth> growths_;            // by slot
-  std::array<AcceptanceModel, 3> models_;  // of first, second and further children
+  std::vector<Growth> growths_;  // by slot
+  // Of first, second and further children.
+  std::array<AcceptanceModel, 3> likeliest_, drawn_;
   std::vector<Growth*> growing_;
   std::vector<PassInput> inputs_;
   std::vector<std::vector<Token>> tokens_;  // of inputs_
