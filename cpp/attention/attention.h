@@ -54,6 +54,16 @@ struct Rows {
   std::int64_t head_begin, head_end, begin, end;
 };
 
+// Cells of one chunk, whole blocks. A range that begins its chunk begins new states, any other continues those that the
+// cells before it left.
+struct CellRange {
+  std::int64_t begin, end;
+};
+constexpr CellRange chunk_range(std::int64_t chunk, std::int64_t num_cells) {
+  const std::int64_t begin = chunk * chunk_cells;
+  return {begin, begin + chunk_cells < num_cells ? begin + chunk_cells : num_cells};
+}
+
 // The softmax state of a row after some of the cells, f32: sums[value_size] of weighted values, the largest score, the
 // sum of the weights, padding.
 constexpr int state_floats(int value_size) { return value_size + lanes; }
@@ -85,10 +95,10 @@ constexpr std::size_t scratch_floats(int head_size, int value_size) {
 struct Kernels {
   const char* name;
   CpuFeatures needs;
-  // Writes the states of the rows after one chunk of the cache: states[head][row], heads `head_states` floats apart.
+  // Writes the states of the rows after some cells of one chunk: states[head][row], heads `head_states` floats apart.
   // The heads of a cell are adjacent in memory, so more heads per call read the cache more efficiently.
-  void (*read_chunk)(const Problem& problem, const Rows& rows, std::int64_t chunk, float* states,
-                     std::int64_t head_states, float* scratch);
+  void (*read)(const Problem& problem, const Rows& rows, const CellRange& cells, float* states,
+               std::int64_t head_states, float* scratch);
   // Merges the states of a later chunk into those of the chunks before it.
   void (*merge)(int value_size, std::int64_t num_rows, float* states, const float* later);
   // Writes the results of one head's rows: zeros if all cells are masked.

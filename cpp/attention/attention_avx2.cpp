@@ -24,6 +24,6 @@ inline __m256i value_dot_eight(__m256i sum, __m256i values, __m256i weights) {
 
 }  // namespace
 
-const Kernels kernels_avx2 = {"avx2", cpu::avx2 | cpu::fma | cpu::f16c, read_chunk, merge, finish};
+const Kernels kernels_avx2 = {"avx2", cpu::avx2 | cpu::fma | cpu::f16c, read, merge, finish};
 
 }  // namespace specdec::attention

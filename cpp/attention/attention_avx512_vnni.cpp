@@ -144,6 +144,6 @@ inline __attribute__((always_inline)) void interleave_values(const char* row, st
 
 const Kernels kernels_avx512_vnni = {"avx512_vnni",
                                      cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni,
-                                     read_chunk, merge, finish};
+                                     read, merge, finish};
 
 }  // namespace specdec::attention

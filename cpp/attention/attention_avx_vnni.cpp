@@ -20,7 +20,6 @@ inline __m256i value_dot_eight(__m256i sum, __m256i values, __m256i weights) {
 
 }  // namespace
 
-const Kernels kernels_avx_vnni = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx_vnni, read_chunk, merge,
-                                  finish};
+const Kernels kernels_avx_vnni = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx_vnni, read, merge, finish};
 
 }  // namespace specdec::attention

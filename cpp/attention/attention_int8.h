@@ -393,20 +393,18 @@ void read_cells_in_integers(const Problem& p, const Rows& rows, std::int64_t cel
   }
 }
 
-void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states,
-                float* memory) {
+void read(const Problem& p, const Rows& rows, const CellRange& cells, float* states, std::int64_t head_states,
+          float* memory) {
   const Scratch s(memory, p.head_size, p.value_size);
-  for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
+  for (std::int64_t head = rows.head_begin; cells.begin % chunk_cells == 0 && head < rows.head_end; ++head) {
     clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
   }
-  const std::int64_t cell = chunk * chunk_cells,
-                     end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
   if (p.type == CacheType::f16) {
-    read_cells<CacheType::f16>(p, rows, cell, end, states, head_states, s);
+    read_cells<CacheType::f16>(p, rows, cells.begin, cells.end, states, head_states, s);
   } else if (p.in_floats) {
-    read_cells<CacheType::q8_0>(p, rows, cell, end, states, head_states, s);
+    read_cells<CacheType::q8_0>(p, rows, cells.begin, cells.end, states, head_states, s);
   } else {
     float* quads = memory + float_scratch_floats(p.head_size, p.value_size);
-    read_cells_in_integers(p, rows, cell, end, states, head_states, s, quads);
+    read_cells_in_integers(p, rows, cells.begin, cells.end, states, head_states, s, quads);
   }
 }

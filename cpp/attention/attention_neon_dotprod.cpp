@@ -180,6 +180,6 @@ inline void interleave_values(const char* row, std::int64_t stride, char* first,
 
 }  // namespace
 
-const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, read_chunk, merge, finish};
+const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, read, merge, finish};
 
 }  // namespace specdec::attention

@@ -144,6 +144,6 @@ inline void interleave_values(const char* row, std::int64_t stride, char* first,
 
 }  // namespace
 
-const Kernels kernels_scalar = {"scalar", 0, read_chunk, merge, finish};
+const Kernels kernels_scalar = {"scalar", 0, read, merge, finish};
 
 }  // namespace specdec::attention

@@ -99,6 +99,10 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   sampling::TokenRules rules = tokens_.rules(request, static_cast<int>(prompt.size()));
   auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, std::move(prompt), seed,
                                                       num_draft_tokens, std::move(rules));
+  if (num_draft_tokens == auto_draft_tokens) {
+    scheduled->sequence().max_tree_size = max_tree_size(options_);
+    scheduled->sequence().tree_adapts = options_.draft_tree == auto_draft_tokens;
+  }
   scheduled->render_by_name(control_tokens(request));
   scheduled->constrain(std::move(constraint));
   scheduled->predict(tokens_.prediction(request));

@@ -1,5 +1,9 @@
 #include "engine/generator_options.h"
 
+#include <algorithm>
+
+#include "speculative/tree_drafter.h"
+
 namespace specdec {
 namespace {
 
@@ -16,6 +20,8 @@ void set_draft(GeneratorOptions& options, const Value& value) {
 }
 
 Value num_draft_tokens(const GeneratorOptions& options) { return draft_tokens_value(options.num_draft_tokens); }
+Value draft_tree(const GeneratorOptions& options) { return draft_tokens_value(options.draft_tree); }
+void set_draft_tree(GeneratorOptions& options, const Value& value) { options.draft_tree = draft_tokens_of(value); }
 void set_num_draft_tokens(GeneratorOptions& options, const Value& value) {
   options.num_draft_tokens = draft_tokens_of(value);
 }
@@ -83,6 +89,17 @@ const Table<GeneratorOptions>& generator_options() {
             "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
                 "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
           num_draft_tokens, set_num_draft_tokens),
+      row<GeneratorOptions>(
+          {"draft_tree",
+           DraftTokens{},
+           {"Models",
+            {"--draft-tree"},
+            "N",
+            "with -k auto, let a draft model propose a tree of N tokens instead of a chain, 0 to " +
+                std::to_string(max_draft_tokens) +
+                "; 0: chains; \"auto\": as many as pay. For targets whose passes are dear, such as those that are read "
+                "from the disk"}},
+          draft_tree, set_draft_tree),
       generator_row<&GeneratorOptions::auto_cache>(
           {"auto_cache",
            Flag{},
@@ -283,6 +300,11 @@ const Table<GeneratorOptions>& generator_options() {
           {"max_queue_size", Whole{whole_numbers(0, 1 << 20)}, {}, !is_optional, !changes_texts}),
   };
   return table;
+}
+
+int rows_of_draft(const GeneratorOptions& options) {
+  const int of_trees = options.max_sequences * std::min(max_tree_size(options), widest_level);
+  return std::max(options.max_sequences, std::min(of_trees, max_logit_rows));
 }
 
 }  // namespace specdec

@@ -59,10 +59,20 @@ struct GeneratorOptions {
   // Downloads a model of the hub, "hf:OWNER/REPOSITORY:QUANT", and returns its path; throws Error or Cancelled. For the
   // draft "auto"; null: no downloads.
   std::function<std::string(const std::string&)> download;
+  int draft_tree = auto_draft_tokens;        // drafts of a tree where K is "auto"; 0: chains; "auto": as many as pay
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };
 
+constexpr int max_logit_rows = 512;  // of a pass: 300 MB for a vocabulary of 152,000
+
 using GeneratorOption = option::Option<GeneratorOptions>;
 const option::Table<GeneratorOptions>& generator_options();
+
+// The most drafts of a tree; 0: no trees.
+inline int max_tree_size(const GeneratorOptions& options) {
+  return options.draft_tree == auto_draft_tokens ? max_draft_tokens : options.draft_tree;
+}
+// Rows of logits in a pass of a draft model.
+int rows_of_draft(const GeneratorOptions& options);
 
 }  // namespace specdec

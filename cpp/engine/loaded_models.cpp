@@ -220,7 +220,8 @@ std::unique_ptr<Context> LoadedModels::make_draft_context(const std::shared_ptr<
   context.context_length = std::min(n_ctx(), plan_.draft_window);
   context.holds_window = true;
   context.batch_size = options_.n_batch;
-  context.num_slots = context.max_rows = options_.max_sequences;
+  context.num_slots = options_.max_sequences;
+  context.max_rows = rows_of_draft(options_);
   context.kv_type = parse_kv_type(options_.kv_type);
   return std::make_unique<Context>(model, threads_, context);
 }

@@ -16,8 +16,6 @@
 
 namespace specdec {
 
-constexpr int max_logit_rows = 512;  // of a pass of the target: 300 MB for a vocabulary of 152,000
-
 // Where a model's layers run.
 struct Place {
   std::string key;      // a part of keys; empty: on the CPU

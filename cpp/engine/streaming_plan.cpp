@@ -133,7 +133,7 @@ StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t cach
   plan.others = process_bytes + caches + scratch_of(target, options.n_batch, rows);
   if (draft.empty()) return plan;
   plan.draft = weights_of_draft(draft, options.repack ? bits_of(draft_weights) : 0) +
-               scratch_of(draft, options.n_batch, options.max_sequences);
+               scratch_of(draft, options.n_batch, rows_of_draft(options));
   plan.others += plan.draft;
   return plan;
 }

@@ -9,6 +9,7 @@
 #include "ggml-backend-impl.h"
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
+#include "graph/branches.h"
 #include "traits.h"
 
 namespace specdec {
@@ -57,9 +58,10 @@ struct Division {
     const std::int64_t wanted = (num_threads + others - 1) / others;  // so that every thread has a unit
     parts = std::max((rows + attention::max_rows - 1) / attention::max_rows, std::min(wanted, rows));
     states = by_cells ? groups * chunks * rows * state : 2 * num_threads * attention::max_rows * state;
-    scratch = static_cast<std::int64_t>((attention::scratch_floats(static_cast<int>(k->ne[0]), value_size(op)) + 15) /
-                                        16 * 16);
+    scratch = whole_lines(attention::scratch_floats(static_cast<int>(k->ne[0]), value_size(op)));
   }
+
+  static std::int64_t whole_lines(std::size_t floats) { return static_cast<std::int64_t>((floats + 15) / 16 * 16); }
 
   std::int64_t part_begin(std::int64_t part) const { return rows * part / parts; }
 
@@ -87,7 +89,7 @@ class Attention final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Division d(op, num_threads);
-    size = idx(d.states + num_threads * d.scratch) * sizeof(float) + alignment;
+    size = idx(d.states + num_threads * (d.scratch + gap_floats(op))) * sizeof(float) + alignment;
     return true;
   }
 
@@ -95,13 +97,18 @@ class Attention final : public ggml::cpu::tensor_traits {
     const Division d(op, params->nth);
     const auto address = reinterpret_cast<std::uintptr_t>(params->wdata);
     float* states = reinterpret_cast<float*>((address + alignment - 1) / alignment * alignment);
-    float* scratch = states + d.states + params->ith * d.scratch;
+    float* scratch = states + d.states + params->ith * (d.scratch + gap_floats(op));
+    const Gaps gaps(d, op, scratch + d.scratch);
     if (d.by_cells) {
-      read_by_cells(d, params, op, states, scratch);
+      read_by_cells(d, params, op, gaps, states, scratch);
+      if (gaps.has_any()) {
+        ggml_barrier(params->threadpool);
+        read_gaps(d, params, op, gaps, states, scratch);
+      }
       ggml_barrier(params->threadpool);
       merge_chunks(d, params, op, states);
     } else {
-      read_by_rows(d, params, op, states + 2 * params->ith * attention::max_rows * d.state, scratch);
+      read_by_rows(d, params, op, gaps, states + 2 * params->ith * attention::max_rows * d.state, scratch);
     }
     return true;
   }
@@ -114,9 +121,72 @@ class Attention final : public ggml::cpu::tensor_traits {
     return chosen;
   }
 
+  static std::int64_t gap_floats(const ggml_tensor* op) {
+    return Division::whole_lines(CellsWithoutGaps::memory_bytes(problem_of(op, 0)) / sizeof(float));
+  }
+
+  // Where the cells of each stream have gaps (branches.h).
+  class Gaps {
+   public:
+    Gaps(const Division& d, const ggml_tensor* op, float* memory)
+        : memory_(reinterpret_cast<char*>(memory)), num_cells_(d.cells) {
+      const std::int64_t num_streams = op->src[1]->ne[3], num_queries = op->src[0]->ne[1];
+      for (std::int64_t stream = 0; stream < num_streams && stream < most_streams; ++stream) {
+        begins_[stream] = num_queries <= most_queries ? gaps_begin(problem_of(op, stream), num_queries) : d.cells;
+        has_any_ = has_any_ || begins_[stream] < d.cells;
+      }
+    }
+    bool has_any() const { return has_any_; }
+    std::int64_t begin(std::int64_t stream) const { return stream < most_streams ? begins_[stream] : num_cells_; }
+
+    // Adds the cells from begin() on to the states of some rows of one head after a chunk.
+    void read(const Problem& problem, std::int64_t stream, const attention::Rows& rows, std::int64_t chunk,
+              float* states, float* scratch) const {
+      const std::int64_t end = attention::chunk_range(chunk, num_cells_).end;
+      if (end <= begin(stream)) return;
+      for (std::int64_t row = rows.begin, next = 0; row < rows.end; row = next) {
+        const std::int64_t query = row / problem.group;
+        next = std::min(rows.end, (query + 1) * problem.group);
+        const CellsWithoutGaps cells(problem, begin(stream), query, rows.head_begin, memory_);
+        const attention::CellRange range{std::max(begin(stream), attention::chunk_range(chunk, num_cells_).begin),
+                                         std::min(end, cells.problem().num_cells)};
+        kernels().read(cells.problem(), {rows.head_begin, rows.head_end, row, next}, range,
+                       states + (row - rows.begin) * attention::state_floats(problem.value_size), 0, scratch);
+      }
+    }
+
+   private:
+    static constexpr std::int64_t most_streams = 256, most_queries = 128;
+    char* const memory_;
+    const std::int64_t num_cells_;
+    std::int64_t begins_[most_streams];
+    bool has_any_ = false;
+  };
+
+  static attention::CellRange before_gaps(const Division& d, const Gaps& gaps, std::int64_t stream,
+                                          std::int64_t chunk) {
+    attention::CellRange range = attention::chunk_range(chunk, d.cells);
+    range.end = std::max(range.begin, std::min(range.end, gaps.begin(stream)));
+    return range;
+  }
+
+  // Units: a query and one head. Each belongs to one thread, whatever chunks its cells with gaps are in.
+  static void read_gaps(const Division& d, const ggml_compute_params* params, ggml_tensor* op, const Gaps& gaps,
+                        float* states, float* scratch) {
+    const std::int64_t num_queries = op->src[0]->ne[1], group_rows = d.rows / num_queries;
+    for (std::int64_t unit = params->ith; unit < d.groups * num_queries; unit += params->nth) {
+      const std::int64_t group = unit / num_queries, query = unit % num_queries, head = group % d.heads;
+      const attention::Rows rows{head, head + 1, query * group_rows, (query + 1) * group_rows};
+      for (std::int64_t chunk = 0; chunk < d.chunks; ++chunk) {
+        float* first = states + ((chunk * d.groups + group) * d.rows + rows.begin) * d.state;
+        gaps.read(problem_of(op, group / d.heads), group / d.heads, rows, chunk, first, scratch);
+      }
+    }
+  }
+
   // states[chunk][group][row]
-  static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states,
-                            float* scratch) {
+  static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, const Gaps& gaps,
+                            float* states, float* scratch) {
     const std::int64_t end = d.first_unit(params->ith + 1, params->nth);
     for (std::int64_t unit = d.first_unit(params->ith, params->nth), count = 0; unit < end; unit += count) {
       const std::int64_t group = unit % d.groups, part = unit / d.groups % d.parts, chunk = unit / d.groups / d.parts;
@@ -124,7 +194,8 @@ class Attention final : public ggml::cpu::tensor_traits {
       count = std::min(d.heads - head, end - unit);
       const attention::Rows rows{head, head + count, d.part_begin(part), d.part_begin(part + 1)};
       float* first = states + ((chunk * d.groups + group) * d.rows + rows.begin) * d.state;
-      kernels().read_chunk(problem_of(op, group / d.heads), rows, chunk, first, d.rows * d.state, scratch);
+      kernels().read(problem_of(op, group / d.heads), rows, before_gaps(d, gaps, group / d.heads, chunk), first,
+                     d.rows * d.state, scratch);
     }
   }
 
@@ -141,23 +212,25 @@ class Attention final : public ggml::cpu::tensor_traits {
     }
   }
 
-  static void read_by_rows(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states,
-                           float* scratch) {
+  static void read_by_rows(const Division& d, const ggml_compute_params* params, ggml_tensor* op, const Gaps& gaps,
+                           float* states, float* scratch) {
     float* later = states + attention::max_rows * d.state;
     for (std::int64_t unit = params->ith; unit < d.groups * d.parts; unit += params->nth) {
       const std::int64_t part = unit % d.parts, group = unit / d.parts, head = group % d.heads;
       const attention::Rows rows{head, head + 1, d.part_begin(part), d.part_begin(part + 1)};
-      const Problem problem = problem_of(op, group / d.heads);
-      kernels().read_chunk(problem, rows, 0, states, 0, scratch);
-      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) {
-        kernels().read_chunk(problem, rows, chunk, later, 0, scratch);
-        kernels().merge(value_size(op), rows.end - rows.begin, states, later);
+      const std::int64_t stream = group / d.heads;
+      const Problem problem = problem_of(op, stream);
+      for (std::int64_t chunk = 0; chunk < d.chunks; ++chunk) {
+        float* const to = chunk == 0 ? states : later;
+        kernels().read(problem, rows, before_gaps(d, gaps, stream, chunk), to, 0, scratch);
+        gaps.read(problem, stream, rows, chunk, to, scratch);
+        if (chunk > 0) kernels().merge(value_size(op), rows.end - rows.begin, states, later);
       }
       kernels().finish(problem, head, rows.begin, rows.end, states);
     }
   }
 
-  static Problem problem_of(ggml_tensor* op, std::int64_t stream) {
+  static Problem problem_of(const ggml_tensor* op, std::int64_t stream) {
     const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3];
     const auto stride = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
     const auto start = [&](const ggml_tensor* t, std::int64_t i3) {

@@ -1,6 +1,7 @@
 #include "llama/context.h"
 
 #include <algorithm>
+#include <bitset>
 #include <climits>
 #include <cstring>
 #include <stdexcept>
@@ -21,6 +22,7 @@
 #include "llama/invariant_kernels.h"
 #include "llama/lost_devices.h"
 #include "llama/rollback.h"
+#include "llama/token_tree.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -126,7 +128,9 @@ Context::Context(const std::shared_ptr<const Model>& model, std::shared_ptr<Thre
 
 Context::Setup Context::whole_model_setup(const Model& model, const Options& options) {
   const int most_rows = options.width > 0 ? options.width : options.max_rows;
-  return {model.cache_bytes(num_cells(options), options.kv_type), !model.can_roll_back(), most_rows};
+  Setup setup{model.cache_bytes(num_cells(options), options.kv_type), !model.can_roll_back(), most_rows};
+  setup.reads_trees = true;
+  return setup;
 }
 
 Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -182,6 +186,9 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   if (setup.is_recurrent) recurrent_.emplace(context_.get(), options_.num_slots);
   lacks_snapshots_ = setup.is_recurrent && params.n_rs_seq == 0 && wanted_snapshots(options_) > 0 &&
                      rollback_of(model_->architecture()) == Rollback::snapshots;
+  // On devices the order of a sum is another program's.
+  reads_trees_ = setup.reads_trees && !recurrent_ && options_.width == 0 && !model_->is_on_device() &&
+                 can_hold_trees(llama_get_memory(context_.get()));
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
   if (options_.width > 0) choose_shape(true);
 }
@@ -238,7 +245,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   int num_tokens = 0, num_rows = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
     if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
-    if (length(input.slot) + input.num_tokens > end(input.slot))
+    const int num_nodes = static_cast<int>(text(input.slot).visible.size());
+    if (length(input.slot) + num_nodes + input.num_tokens > end(input.slot))
       throw std::logic_error("a pass would write past the context");
     previous_slot = input.slot;
     num_tokens += input.num_tokens;
@@ -282,6 +290,7 @@ void Context::run(const PlannedPass& pass) {
   makes_all_rows_ = pass.makes_all_rows;
   for (const PassPart& part : pass.parts) {
     drop_padding(part.slot);
+    if (part.parents == nullptr) drop_tree(part.slot);
     add(part);
     if (recurrent_) recurrent_->begin_pass(part.slot);
   }
@@ -312,6 +321,22 @@ void Context::drop_padding(int slot) const {
     throw std::logic_error("the padding of a pass cannot be taken back");
   }
   padding = 0;
+}
+
+// Cells behind the last place.
+void Context::drop_tree(int slot) {
+  if (text(slot).visible.empty()) return;
+  llama_memory_t memory = llama_get_memory(context_.get());
+  llama_memory_seq_rm(memory, slot, next_position(slot), -1);
+  text(slot).visible.clear();
+  set_tree(memory, slot, next_position(slot), {});
+}
+
+void Context::keep_path(int slot, const std::vector<int>& nodes) {
+  if (text(slot).visible.empty()) return;
+  keep_nodes(llama_get_memory(context_.get()), slot, nodes);
+  text(slot).visible.clear();
+  text(slot).length += static_cast<int>(nodes.size());
 }
 
 int Context::reusable(int slot, int length) const {
@@ -391,6 +416,7 @@ void Context::undo_pass() {
   for (int slot = 0; slot < options_.num_slots; ++slot) {
     SlotText& text = this->text(slot);
     const int before = text.length_before;
+    drop_tree(slot);
     if (text.length == before) continue;
     if (!recurrent_) {
       truncate(slot, before);
@@ -404,20 +430,40 @@ void Context::undo_pass() {
 }
 
 void Context::add(const PassPart& part) {
-  for (int i = 0; i < part.num_tokens; ++i)
+  const int num_nodes =
+      part.parents == nullptr ? 0 : static_cast<int>(part.parents->size() - text(part.slot).visible.size());
+  for (int i = 0; i < part.num_tokens - num_nodes; ++i)
     add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
+  if (part.parents != nullptr) add_nodes(part, num_nodes);
   for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, next_position(part.slot), false);
 }
 
+void Context::add_nodes(const PassPart& part, int num_nodes) {
+  std::vector<std::uint64_t>& visible = text(part.slot).visible;
+  const int first = next_position(part.slot);
+  for (int i = part.num_tokens - num_nodes; i < part.num_tokens; ++i) {
+    const std::size_t node = visible.size();
+    const int parent = (*part.parents)[node];
+    const std::uint64_t above = parent < 0 ? 0 : visible[idx(parent)];
+    visible.push_back(above | std::uint64_t{1} << node);
+    batch_->add(known(part.tokens[i]), first + static_cast<int>(std::bitset<64>(above).count()), part.slot,
+                i >= part.num_tokens - part.num_rows);
+  }
+  set_tree(llama_get_memory(context_.get()), part.slot, first, visible);
+}
+
 // A draft may have fewer ids than its target; it reads id 0 instead of an id that it lacks.
+Token Context::known(Token token) const { return token < vocabulary_size_ ? token : 0; }
+
 void Context::add(Token token, int slot, int position, bool makes_row) {
-  batch_->add(token < vocabulary_size_ ? token : 0, position, slot, makes_row || makes_all_rows_);
+  batch_->add(known(token), position, slot, makes_row || makes_all_rows_);
   ++text(slot).length;
 }
 
 const float* Context::logits(int row) const { return logits_ + idx(row) * idx(vocabulary_size_); }
 
 void Context::truncate(int slot, int new_length) {
+  drop_tree(slot);
   SlotText& text = this->text(slot);
   if (new_length >= text.length) return;
   if (new_length < text.whole_pieces) text.whole_pieces = new_length = reusable(slot, new_length);
@@ -486,6 +532,7 @@ void Context::copy(int from, int to) {
   start_at(to, 0);
   if (num_held(from) == 0) return;
   drop_padding(from);
+  drop_tree(from);
   CellChange change(*this, to);
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
     if (!put_state(to, state(from))) return;

@@ -68,7 +68,8 @@ class Context : public WindowedModel {
     bool runs_prediction_layers = false;
     bool makes_embeddings = false;  // for every token of a pass with rows; such a model may lack a cache
     bool allows_padding = true;
-    int first_position = 0;  // of a slot's cells
+    bool reads_trees = false;  // as far as its memory allows it
+    int first_position = 0;    // of a slot's cells
     const Context* target =
         nullptr;  // its embeddings, output matrix, keys and values replace those that the file lacks
     // ggml calls this for every tensor before a pass computes it (ask), and again, after computing it, for those that
@@ -107,6 +108,9 @@ class Context : public WindowedModel {
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
+  bool reads_trees() const override { return reads_trees_; }
+  void keep_path(int slot, const std::vector<int>& nodes) override;
+
   int first(int slot) const override { return text(slot).first; }
   void start_at(int slot, int position) override;
   bool drop_before(int slot, int position) override;
@@ -136,6 +140,8 @@ class Context : public WindowedModel {
   virtual void after_pass() {}
   bool reads_in_pieces() const { return shape().has_value(); }
   void add(Token token, int slot, int position, bool makes_row);
+  void add_nodes(const PassPart& part, int num_nodes);
+  Token known(Token token) const;
   void skip(int slot) { ++text(slot).length; }  // counts a token that is not read
 
   int num_held(int slot) const { return text(slot).num_cells(); }
@@ -195,6 +201,7 @@ class Context : public WindowedModel {
   const std::vector<PassPolicy::Slot>& slots_for_policy();
   void run(const PlannedPass& pass);
   void drop_padding(int slot) const;
+  void drop_tree(int slot);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<ThreadPool> threads_;
@@ -203,6 +210,7 @@ class Context : public WindowedModel {
   std::unique_ptr<llama_context, Free> context_;
   mutable std::optional<RecurrentState> recurrent_;  // for models with recurrent layers
   bool lacks_snapshots_ = false;
+  bool reads_trees_ = false;
   std::unique_ptr<Batch> batch_;
   mutable std::vector<SlotText> texts_;  // [num_slots]; padding is dropped when a slot is looked at
   const int first_position_;             // of a slot's cells

@@ -19,20 +19,22 @@ const PlannedPasses& PassPolicy::plan(const std::vector<PassInput>& inputs, cons
 // each of several adjacent slots, and the rest goes into further passes. Padding makes it one.
 void PassPolicy::plan_one(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots) {
   int width = 0, num_rows = 0;
+  bool has_tree = false;
   for (const PassInput& input : inputs) {
     width = std::max(width, input.num_tokens);
     num_rows += input.num_rows;
+    has_tree = has_tree || input.parents != nullptr;
   }
   PlannedPass& pass = passes_.add();
   pass.end_row = num_rows > 0 ? INT_MAX : 0;  // heads make more rows than they are asked for
-  const bool is_padded = inputs.size() > 1 && is_worth_padding(inputs, slots, width);
+  const bool is_padded = inputs.size() > 1 && !has_tree && is_worth_padding(inputs, slots, width);
   auto input = inputs.begin();
   for (int slot = inputs.front().slot; slot <= inputs.back().slot; ++slot) {
     const bool has_input = input->slot == slot;
     if (!has_input && !is_padded) continue;
     PassPart part{slot, nullptr, 0, 0, 0};
     if (has_input) {
-      part = {slot, input->tokens, input->num_tokens, input->num_rows, 0};
+      part = {slot, input->tokens, input->num_tokens, input->num_rows, 0, input->parents};
       ++input;
     }
     if (is_padded) part.num_padding = width - part.num_tokens;

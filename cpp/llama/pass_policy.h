@@ -15,8 +15,9 @@ struct PassPart {
   int slot;
   const Token* tokens;
   int num_tokens;
-  int num_rows;     // of logits, for the last tokens
-  int num_padding;  // tokens after its own, which are removed from the cache after the pass
+  int num_rows;                               // of logits, for the last tokens
+  int num_padding;                            // tokens after its own, which are removed from the cache after the pass
+  const std::vector<int>* parents = nullptr;  // as in PassInput
 };
 
 struct PlannedPass {

@@ -4,6 +4,9 @@
 //   cell      where it lies in the slot's cache; earlier cells may have been dropped
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 namespace specdec {
 
 struct SlotText {
@@ -14,6 +17,8 @@ struct SlotText {
   int prompt_end = 0;     // places before it are the prompt's, which is read in prompt pieces
   int whole_pieces = 0;   // places before it were read in whole prompt pieces
   int padding = 0;        // tokens after the last piece's own that a recurrent state has read
+  // A tree behind the last place: of each node, the nodes that it sees, itself included, as bits.
+  std::vector<std::uint64_t> visible;
 
   int position_of(int place) const { return place - origin; }
   int place_of(int position) const { return origin + position; }
@@ -23,6 +28,7 @@ struct SlotText {
   void start_at(int place) {
     length = first = origin = place;
     whole_pieces = padding = 0;
+    visible.clear();
   }
 };
 

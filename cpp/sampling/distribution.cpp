@@ -48,6 +48,21 @@ void Distribution::drop_zeros() noexcept {
   probs.resize(count);
 }
 
+void remove_token(Distribution& distribution, Token token) {
+  double sum = 0.0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < distribution.tokens.size(); ++i) {
+    if (distribution.tokens[i] == token) continue;
+    distribution.tokens[count] = distribution.tokens[i];
+    distribution.probs[count] = distribution.probs[i];
+    sum += distribution.probs[i];
+    ++count;
+  }
+  distribution.tokens.resize(count);
+  distribution.probs.resize(count);
+  for (double& prob : distribution.probs) prob /= sum;
+}
+
 Token draw(const Distribution& distribution, double uniform) noexcept {
   double cumulative = 0.0;
   std::size_t last_positive = 0;

@@ -29,6 +29,9 @@ struct Distribution {
   void drop_zeros() noexcept;
 };
 
+// The distribution given that it is not this token. Empty if it can be no other.
+void remove_token(Distribution& distribution, Token token);
+
 // Inverse CDF in ascending token order: the first token whose cumulative probability exceeds `uniform`, in [0, 1). If
 // rounding makes the CDF end below `uniform`, the last token of positive probability.
 Token draw(const Distribution& distribution, double uniform) noexcept;

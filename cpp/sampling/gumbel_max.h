@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "sampling/distribution.h"
 #include "sampling/uniforms.h"
@@ -16,5 +17,9 @@ namespace specdec::sampling {
 
 // position: index in the sequence of the token to choose. Ties go to the lower token id.
 Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int64_t position);
+// The first `count` tokens in the order of E / prob, or all: the choice, then what would be chosen without it, and so
+// on.
+void gumbel_order(const Distribution& probs, const UniformSource& noise, std::int64_t position, int count,
+                  std::vector<Token>& order);
 
 }  // namespace specdec::sampling

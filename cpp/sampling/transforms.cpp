@@ -71,6 +71,14 @@ Transforms::Transforms(SamplingParams params, TokenRules rules)
   });
 }
 
+Transforms Transforms::likeliest(int count) const {
+  SamplingParams params = params_;
+  params.temperature = params.top_p = 1.0;
+  params.min_p = params.xtc_probability = 0.0;
+  params.top_k = count;
+  return Transforms(std::move(params), rules_);
+}
+
 void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
                        const TokenMask* mask, double xtc_draw) {
   apply_row(logits, size, history, history_size, out, mask, xtc_draw);

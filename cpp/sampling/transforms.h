@@ -69,6 +69,8 @@ class Transforms {
   explicit Transforms(SamplingParams params, TokenRules rules = {});
 
   const SamplingParams& params() const noexcept { return params_; }
+  // The same bias, bans and penalties, and the rows that they leave: the `count` likeliest tokens at temperature 1.
+  Transforms likeliest(int count) const;
   // Whether tokens may be banned, so that possibly no token is left.
   bool bans() const noexcept { return !params_.logit_bias.empty() || rules_.bans(); }
 

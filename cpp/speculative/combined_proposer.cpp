@@ -36,6 +36,7 @@ void CombinedProposer::propose(const std::vector<ProposalRequest>& requests, Sta
       Stopwatch watch(stats.draft_seconds);
       for (const ProposalRequest& request : running_) add_copies_of_text(request);
     }
+    model_.grow_trees(running_, stats);
     model_.extend(running_, stats);
   }
 }

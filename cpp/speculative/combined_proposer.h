@@ -23,6 +23,7 @@ class CombinedProposer final : public Proposer {
   void catch_up(const Sequence& sequence, int length) override { model_.catch_up(sequence, length); }
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
+  void keep_path(const Sequence& sequence, const std::vector<int>& path) override { model_.keep_path(sequence, path); }
   void remember(const Token* output, int count) override { text_.remember(output, count); }
 
  private:

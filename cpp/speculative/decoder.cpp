@@ -165,20 +165,52 @@ void Decoder::propose(const std::vector<Sequence*>& sequences) {
   requests_.clear();
   for (Sequence* s : sequences) {
     s->plan.clear();
+    if (!target_.reads_trees()) s->max_tree_size = 0;
     const int num_tokens = room_for_drafts(*s, static_cast<int>(sequences.size()));
     if (num_tokens > 0) requests_.push_back({s, num_tokens, s->chooses_draft_length() ? draft_length_ : nullptr});
   }
   if (!requests_.empty()) proposer_->propose(requests_, cycle_);
 }
 
+Decoder::TreePass& Decoder::tree_pass(const Sequence& s) {
+  if (trees_.size() <= idx(s.slot)) trees_.resize(idx(s.slot) + 1);
+  return trees_[idx(s.slot)];
+}
+
+void Decoder::arrange(const Sequence& s, int num_cached, TreePass& pass) {
+  std::vector<int> depths, order;
+  for (int node = 0; node < s.tree.size(); ++node) {
+    const int parent = s.tree.parents[idx(node)];
+    depths.push_back(parent < 0 ? 0 : depths[idx(parent)] + 1);
+    order.push_back(node);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return depths[idx(a)] < depths[idx(b)]; });
+  pass.tokens.assign(s.tokens.begin() + num_cached, s.tokens.begin() + s.num_committed);
+  pass.parents.clear();
+  pass.places.assign(order.size(), -1);
+  for (const int node : order) {
+    const int parent = s.tree.parents[idx(node)];
+    pass.places[idx(node)] = static_cast<int>(pass.parents.size());
+    pass.parents.push_back(parent < 0 ? -1 : pass.places[idx(parent)]);
+    pass.tokens.push_back(s.tree.tokens[idx(node)]);
+  }
+}
+
 void Decoder::score(const std::vector<Sequence*>& sequences) {
   Stopwatch watch(cycle_.target_seconds);
   inputs_.clear();
+  for (const Sequence* s : sequences) tree_pass(*s);  // inputs refer to them, so none moves from here on
   for (const Sequence* s : sequences) {
     const int tokens = s->num_drafted() + 1;
     const int cached = target_.length(s->slot), unread = s->num_committed - 1 - cached;
     if (s->num_drafted() > 0) target_.checkpoint(s->slot, unread + tokens);
-    inputs_.push_back({s->slot, s->tokens.data() + cached, unread + tokens, tokens});
+    if (s->tree.size() > 0) {
+      TreePass& pass = tree_pass(*s);
+      arrange(*s, cached, pass);
+      inputs_.push_back({s->slot, pass.tokens.data(), unread + tokens, tokens, &pass.parents});
+    } else {
+      inputs_.push_back({s->slot, s->tokens.data() + cached, unread + tokens, tokens});
+    }
   }
   target_.decode(inputs_);
   ++cycle_.target_calls;
@@ -187,10 +219,14 @@ void Decoder::score(const std::vector<Sequence*>& sequences) {
 void Decoder::verify(Sequence& s, int first_row) {
   if (s.error) return;
   sampling::Verdict decided{};
+  std::vector<int> path;
   try {
     decided = reading_logits_of("target", [&] {
       try {
-        return verdict(s, first_row);
+        if (s.tree.size() == 0) return verdict(s, first_row);
+        const sampling::TreeVerdict found = tree_verdict(s, first_row);
+        path = path_to(s.tree, found.last);
+        return sampling::Verdict{static_cast<int>(path.size()), found.next_token};
       } catch (const sampling::NoTokenLeft&) {
         if (!s.constraint && !s.transforms.bans()) throw;
         if (s.constraint && !s.constraint->failure().empty()) throw Error(s.constraint->failure());
@@ -204,13 +240,75 @@ void Decoder::verify(Sequence& s, int first_row) {
     s.error = std::current_exception();
     return;
   }
-  s.stats.drafted += s.num_drafted();
-  const auto first = s.origins.begin(), last = first + s.num_drafted();
+  const int num_drafted = s.num_drafted();
+  s.stats.drafted += num_drafted;
+  const auto first = s.origins.begin(), last = first + num_drafted;
   s.stats.drafted_copies += std::count_if(first, last, is_copy);
   s.stats.drafted_predicted += std::count(first, last, DraftOrigin::prediction);
+  rows_.assign(1, first_row);
+  if (s.tree.size() > 0) {
+    keep_path(s, path);
+    for (const int node : path) rows_.push_back(first_row + 1 + tree_pass(s).places[idx(node)]);
+  } else {
+    for (int place = 1; place <= decided.num_accepted; ++place) rows_.push_back(first_row + place);
+  }
   if (draft_length_ != nullptr && s.chooses_draft_length())
     draft_length_->observe(s, decided.num_accepted, decided.next_token);
-  commit(s, decided.num_accepted, decided.next_token, first_row);
+  commit(s, decided.num_accepted, decided.next_token);
+}
+
+// The drafts of the path become the drafts of a chain.
+void Decoder::keep_path(Sequence& s, const std::vector<int>& path) {
+  if (proposer_ != nullptr) proposer_->keep_path(s, path);
+  std::vector<int> places;
+  for (const int node : path) places.push_back(tree_pass(s).places[idx(node)]);
+  target_.keep_path(s.slot, places);
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    s.origins[i] = s.origins[idx(path[i])];
+    s.tokens.push_back(s.tree.tokens[idx(path[i])]);
+  }
+  s.tree.clear();
+}
+
+sampling::TreeVerdict Decoder::tree_verdict(Sequence& s, int first_row) {
+  const int size = target_.vocabulary_size();
+  const std::vector<int>& places = tree_pass(s).places;
+  // Calls f(logits, length of the text in s.branch, mask) for the row after a node.
+  const auto with_row = [&](int node, auto f) {
+    const int length = s.write_branch(node);
+    const bool has_ended = node >= 0 && target_.is_end_of_generation(s.tree.tokens[idx(node)]);
+    const sampling::TokenMask* const mask =
+        has_ended || !s.constraint ? nullptr : &s.constraint->mask(s.branch.data(), length);
+    return f(target_.logits(first_row + (node < 0 ? 0 : 1 + places[idx(node)])), length, mask);
+  };
+  const auto target_row = [&](int node) -> const sampling::Distribution& {
+    with_row(node, [&](const float* logits, int length, const sampling::TokenMask* mask) {
+      s.transforms.apply(logits, size, s.branch.data(), length, row_, mask, s.xtc_draw(length));
+      return 0;
+    });
+    return row_;
+  };
+  if (s.transforms.params().greedy()) {
+    return follow_tree(s.tree, [&](int node) {
+      return with_row(node, [&](const float* logits, int length, const sampling::TokenMask* mask) {
+        return s.transforms.argmax(logits, size, s.branch.data(), length, mask);
+      });
+    });
+  }
+  if (s.verification == Verification::invariant) {
+    return follow_tree(s.tree, [&](int node) {
+      const sampling::Distribution& row = target_row(node);
+      return sampling::gumbel_max(row, *s.uniforms, static_cast<std::int64_t>(s.branch.size()));
+    });
+  }
+  const auto draft_row = [&](int node) -> const sampling::Distribution& { return s.draft_probs[idx(node + 1)]; };
+  const auto decide = [&](int node, double probability) {
+    return s.uniforms->uniform(s.num_committed, node, sampling::Purpose::accept) < probability;
+  };
+  const auto pick = [&](const sampling::Distribution& from) {
+    return sampling::draw(from, s.uniforms->uniform(s.num_committed, 0, sampling::Purpose::next));
+  };
+  return verify_tree(s.tree, draft_row, target_row, decide, pick, s.verification == Verification::block, tree_scratch_);
 }
 
 sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
@@ -252,7 +350,7 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
 }
 
 // Drops everything after an end-of-generation token, which may be an accepted draft.
-void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_row) {
+void Decoder::commit(Sequence& s, int num_accepted, Token next_token) {
   s.drop_drafts_after(num_accepted);
   s.tokens.push_back(next_token);
   for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
@@ -261,7 +359,7 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
     s.emitted.push_back({token, origin, std::numeric_limits<double>::quiet_NaN()});
     if (s.has_logprobs) {
       const sampling::LogSoftmax logprobs =
-          sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
+          sampling::log_softmax(target_.logits(rows_[idx(place)]), target_.vocabulary_size());
       s.emitted.back().logprob = logprobs(token);
       sampling::append_most_likely(logprobs, s.num_top_logprobs, s.top_logprobs);
     }

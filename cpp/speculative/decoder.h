@@ -10,6 +10,7 @@
 
 #include "sampling/distribution.h"
 #include "sampling/verify_token.h"
+#include "sampling/verify_tree.h"
 #include "speculative/draft_length.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
@@ -53,13 +54,24 @@ class Decoder final : public SlotCaches {
   int reuse_prefix(int slot, int length) override { return keep_prefix(slot, target_.reusable(slot, length)); }
 
  private:
+  // A tree as a pass reads it, level by level, after the committed tokens that the target has not read yet.
+  struct TreePass {
+    std::vector<Token> tokens;
+    std::vector<int> parents;  // by place among the nodes of the pass
+    std::vector<int> places;   // [node]
+  };
+
   void read_lost_tokens(const std::vector<Sequence*>& sequences);
   int room_for_drafts(const Sequence& sequence, int num_sequences) const;
   void propose(const std::vector<Sequence*>& sequences);
   void score(const std::vector<Sequence*>& sequences);
+  TreePass& tree_pass(const Sequence& sequence);
+  static void arrange(const Sequence& sequence, int num_cached, TreePass& pass);
   void verify(Sequence& sequence, int first_row);
   sampling::Verdict verdict(Sequence& sequence, int first_row);
-  void commit(Sequence& sequence, int num_accepted, Token next_token, int first_row);
+  sampling::TreeVerdict tree_verdict(Sequence& sequence, int first_row);
+  void keep_path(Sequence& sequence, const std::vector<int>& path);
+  void commit(Sequence& sequence, int num_accepted, Token next_token);
   void restore(Sequence& sequence);
 
   LanguageModel& target_;
@@ -68,7 +80,10 @@ class Decoder final : public SlotCaches {
   Stats cycle_;  // passes and times of the current or last cycle; sequences count their own tokens
   std::vector<ProposalRequest> requests_;
   std::vector<PassInput> inputs_;
+  std::vector<TreePass> trees_;  // by slot
+  std::vector<int> rows_;        // of the tokens that a cycle commits
   sampling::Distribution row_, residual_, longest_residual_;
+  sampling::TreeScratch tree_scratch_;
 };
 
 }  // namespace specdec

@@ -42,6 +42,12 @@ class DraftLength {
   virtual void record_catching_up(int /*num_tokens*/, double /*seconds*/) {}
   // Called when the row is known, before sampling from it. Is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
+  // Trees: whether they may pay at all, with a draft model instead of copies.
+  virtual bool worth_a_tree() const { return false; }
+  // How many tokens a draft after num_drafted others, or a further pass of the draft model, has to gain to be
+  // worth its time.
+  virtual double worth_of_draft(int /*num_drafted*/) const { return 0.0; }
+  virtual double worth_of_draft_pass() const { return 0.0; }
   // A draft was sampled from that row and added to the sequence.
   virtual void drafted(Sequence& sequence, DraftPlan::Confidence confidence) = 0;
   // A pass of the draft model over num_tokens tokens of num_rows sequences; seconds include sampling.

@@ -28,7 +28,9 @@ bool depends_on_drafts(const ProposalRequest& request) {
 }  // namespace
 
 DraftModelProposer::DraftModelProposer(LanguageModel& draft, int vocabulary_size)
-    : draft_(draft), vocabulary_size_(std::min(draft.vocabulary_size(), vocabulary_size)) {}
+    : draft_(draft),
+      vocabulary_size_(std::min(draft.vocabulary_size(), vocabulary_size)),
+      trees_(draft, vocabulary_size_) {}
 
 DraftModelProposer::DraftModelProposer(WindowedModel& draft, int vocabulary_size, int window)
     : DraftModelProposer(draft, vocabulary_size) {
@@ -225,9 +227,30 @@ void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& st
   if (rule != nullptr && num_tokens > 0) rule->record_draft_pass(num_rows, num_tokens, seconds);
 }
 
+// A draft model that cannot read trees, or has not read the text yet, proposes chains.
+void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats& stats) {
+  branching_.clear();
+  const auto branches = [&](const ProposalRequest& request) {
+    const Sequence& s = *request.sequence;
+    const bool pays = !s.tree_adapts || (request.adaptive != nullptr && request.adaptive->worth_a_tree());
+    const bool wanted =
+        pays && s.max_tree_size > 0 && s.num_drafted() == 0 && draft_.reads_trees() && can_draft(request);
+    if (wanted) branching_.push_back(request);
+    return wanted;
+  };
+  running.erase(std::remove_if(running.begin(), running.end(), branches), running.end());
+  if (branching_.empty()) return;
+  {
+    Stopwatch watch(stats.draft_seconds);
+    if (read(branching_) > 0) ++stats.draft_calls;
+  }
+  trees_.grow(branching_, stats);
+}
+
 void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
   begin_cycle(requests, stats);
   running_ = requests;
+  grow_trees(running_, stats);
   while (!running_.empty()) extend(running_, stats);
 }
 

@@ -8,6 +8,7 @@
 #include "speculative/draft_window.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
+#include "speculative/tree_drafter.h"
 
 namespace specdec {
 
@@ -25,6 +26,7 @@ class DraftModelProposer final : public Proposer {
   void catch_up(const Sequence& sequence, int length) override;
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
+  void keep_path(const Sequence& sequence, const std::vector<int>& path) override { trees_.keep_path(sequence, path); }
 
   // Called at the beginning of a cycle. A draft with a window reads the next piece of each prompt that it has not read
   // completely.
@@ -34,6 +36,8 @@ class DraftModelProposer final : public Proposer {
   // Runs one pass for all sequences that need another draft and find it worth a pass. Those that may get a further one
   // stay in `running`.
   void extend(std::vector<ProposalRequest>& running, Stats& stats);
+  // Gives trees to the sequences that want one and have no drafts yet, and removes these from `running`.
+  void grow_trees(std::vector<ProposalRequest>& running, Stats& stats);
   // Tokens that the next pass reads for the sequence; 0: its row is there already.
   int num_unread(const Sequence& sequence) const;
 
@@ -49,7 +53,8 @@ class DraftModelProposer final : public Proposer {
   LanguageModel& draft_;
   std::optional<DraftWindow> window_;  // of the draft; nullopt: it reads everything
   int vocabulary_size_;                // the smaller of both models'
-  std::vector<ProposalRequest> running_;
+  TreeDrafter trees_;
+  std::vector<ProposalRequest> running_, branching_;
   std::vector<PassInput> inputs_;
 };
 

@@ -14,7 +14,12 @@ struct PassInput {
   const Token* tokens;
   int num_tokens;
   int num_rows;
+  // A tree's nodes: each node's parent, an earlier one, or -1: the last token before the tree. Level by level, at most
+  // max_tree_nodes. The input ends with those that the slot has not read yet. Null: no tree.
+  const std::vector<int>* parents = nullptr;
 };
+
+constexpr int max_tree_nodes = 64;
 
 class LanguageModel {
  public:
@@ -56,6 +61,10 @@ class LanguageModel {
   virtual bool has_row(int /*slot*/, int /*length*/) const { return false; }
   // For a row of the last pass: the model's own estimate of the probability that a draft from it is accepted.
   virtual std::optional<double> confidence(int /*row*/) const { return std::nullopt; }
+  // Whether passes may read trees. length() does not count nodes, and truncate() drops all of them.
+  virtual bool reads_trees() const { return false; }
+  // Of the nodes that the slot has read, keeps a path from the root, ascending, as if nothing else had been read.
+  virtual void keep_path(int /*slot*/, const std::vector<int>& /*nodes*/) {}
   // Makes the cache of slot `to` a copy of the cache of slot `from`.
   virtual void copy(int from, int to) = 0;
 };

@@ -34,6 +34,9 @@ class Proposer {
   // Reads those of the first `length` committed tokens that are not read yet.
   virtual void catch_up(const Sequence& sequence, int length) { prefill(sequence, length); }
 
+  // The tree of the sequence was verified; its nodes on this path, from the root, are committed next.
+  virtual void keep_path(const Sequence& /*sequence*/, const std::vector<int>& /*path*/) {}
+
   // Drops the slot's state for tokens from `length` on.
   virtual void truncate(int slot, int length) = 0;
   // Replaces the state of slot `to` by a copy of the state of slot `from`.

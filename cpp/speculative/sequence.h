@@ -15,6 +15,7 @@
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "sampling/uniforms.h"
+#include "sampling/verify_tree.h"
 #include "speculative/prediction.h"
 #include "speculative/score.h"
 #include "speculative/stats.h"
@@ -81,6 +82,8 @@ struct Sequence {
   std::vector<Token> tokens;  // committed tokens, followed by the drafts of the current cycle
   int num_committed = 0;
   int num_draft_tokens = 0;   // K; 0: without a draft; or auto_draft_tokens
+  int max_tree_size = 0;      // drafts of a tree; 0: drafts are chains
+  bool tree_adapts = false;   // to what a draft costs and gains; else trees have max_tree_size drafts
   int remaining = 0;          // tokens that may still be produced
   bool has_logprobs = false;  // of the output's tokens; on a fast GPU they take a few percent of the time
   int num_top_logprobs = 0;   // most likely tokens to report with each token of the output
@@ -96,7 +99,10 @@ struct Sequence {
   std::unique_ptr<Prediction> prediction;                 // the likely output; null: unknown
 
   // The current or last cycle.
-  std::vector<sampling::Distribution> draft_probs;  // [num_drafted] the distributions sampled from; unused when greedy
+  sampling::DraftTree tree;   // the drafts if they branch; they are not in `tokens` then
+  std::vector<Token> branch;  // the committed tokens, then those of a path of the tree
+  // The distributions sampled from; unused when greedy. [num_drafted], of a tree [1 + node]: those of its children.
+  std::vector<sampling::Distribution> draft_probs;
   std::array<DraftOrigin, max_draft_tokens> origins{};  // [num_drafted]
   DraftPlan plan;                                       // auto_draft_tokens only
   std::vector<Emission> emitted;
@@ -109,7 +115,25 @@ struct Sequence {
     return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
   }
   bool chooses_draft_length() const { return num_draft_tokens == auto_draft_tokens; }
-  int num_drafted() const { return static_cast<int>(tokens.size()) - num_committed; }
+  int num_drafted() const { return tree.size() + static_cast<int>(tokens.size()) - num_committed; }
+  // The number of tokens of `branch` that the row after a node of the tree follows, after they are written there; -1:
+  // of the committed ones.
+  int write_branch(int node) {
+    int depth = 0;
+    for (int i = node; i >= 0; i = tree.parents[idx(i)]) ++depth;
+    branch.resize(idx(num_committed + depth));
+    for (int i = node, at = num_committed + depth; i >= 0; i = tree.parents[idx(i)])
+      branch[idx(--at)] = tree.tokens[idx(i)];
+    return num_committed + depth;
+  }
+  void begin_tree() {
+    tree.clear();
+    branch = tokens;
+  }
+  void add_node(int parent, Token token, DraftOrigin origin) {
+    origins[idx(tree.size())] = origin;
+    tree.add(parent, token);
+  }
   // The distribution of place i; allocated once and reused in every cycle.
   sampling::Distribution& draft_row(int place) {
     if (draft_probs.size() <= idx(place)) draft_probs.resize(idx(place) + 1);
@@ -128,8 +152,11 @@ struct Sequence {
     origins[idx(num_drafted())] = origin;
     tokens.push_back(token);
   }
-  // Keeps the first num_kept drafts of the cycle.
-  void drop_drafts_after(int num_kept) { tokens.resize(idx(num_committed + num_kept)); }
+  // Keeps the first num_kept drafts of the cycle, and no tree.
+  void drop_drafts_after(int num_kept) {
+    tree.clear();
+    tokens.resize(idx(num_committed + num_kept));
+  }
 };
 
 }  // namespace specdec

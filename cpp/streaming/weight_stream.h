@@ -87,7 +87,7 @@ class WeightStream {
   std::uint64_t at_ = 0;    // of the first part that the matrix that was begun may still take
   std::uint64_t next_ = 0;  // of the part that is read next
   int current_ = -1;        // the matrix that was begun
-  int num_reading_ = 0;  // readers that read now
+  int num_reading_ = 0;     // readers that read now
   bool has_failed_ = false, is_ending_ = false;
   std::string problem_;
   Counts counts_;

@@ -58,6 +58,7 @@ class GeneratorOptions(TypedDict, total=False):
     max_sequences: int | None
     max_queue_size: int | None
     num_draft_tokens: int | Literal["auto"] | None
+    draft_tree: int | Literal["auto"] | None
     auto_cache: bool | None
 
 

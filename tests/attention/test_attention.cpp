@@ -108,9 +108,9 @@ struct Case {
       for (int row = 0; row < num_rows(); row += rows_at_a_time) {
         const int end = std::min(num_rows(), row + rows_at_a_time);
         const Rows rows{head, head + heads_at_a_time, row, end};
-        kernels.read_chunk(p, rows, 0, states.data(), head_states, scratch.data());
+        kernels.read(p, rows, chunk_range(0, p.num_cells), states.data(), head_states, scratch.data());
         for (int chunk = 1; chunk < p.num_chunks(); ++chunk) {
-          kernels.read_chunk(p, rows, chunk, later.data(), head_states, scratch.data());
+          kernels.read(p, rows, chunk_range(chunk, p.num_cells), later.data(), head_states, scratch.data());
           for (int h = 0; h < heads_at_a_time; ++h) {
             kernels.merge(value_size, end - row, &states[size(h, head_states)], &later[size(h, head_states)]);
           }

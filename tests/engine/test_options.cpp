@@ -78,6 +78,7 @@ GeneratorOptions changed_generator() {
   options.max_sequences = 5;
   options.max_queue_size = 6;
   options.num_draft_tokens = 4;
+  options.draft_tree = 16;
   return options;
 }
 

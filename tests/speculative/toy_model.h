@@ -28,7 +28,8 @@ class Model final : public specdec::HiddenRowModel {
         seed_(seed),
         context_(context),
         batch_(batch),
-        caches_(static_cast<std::size_t>(slots)) {}
+        caches_(static_cast<std::size_t>(slots)),
+        trees_(static_cast<std::size_t>(slots)) {}
 
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
@@ -49,13 +50,27 @@ class Model final : public specdec::HiddenRowModel {
       previous_slot = input.slot;
       total += input.num_tokens;
       auto& tokens = caches_.at(static_cast<std::size_t>(input.slot));
-      for (int i = 0; i < input.num_tokens; ++i) {
+      auto& tree = trees_.at(static_cast<std::size_t>(input.slot));
+      const int num_nodes = input.parents == nullptr ? 0 : static_cast<int>(input.parents->size() - tree.size());
+      if (input.parents == nullptr) tree.clear();
+      if (num_nodes > input.num_tokens || (num_nodes > 0 && !branches)) throw std::logic_error("not a tree");
+      for (int i = 0; i < input.num_tokens - num_nodes; ++i) {
         if (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_)
           throw std::logic_error("token outside the vocabulary");
         tokens.push_back(input.tokens[i]);
         hidden_.push_back(hidden_after(tokens));
         if (static_cast<int>(tokens.size()) > context_) throw std::logic_error("past the context");
         if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(tokens));
+      }
+      for (int i = input.num_tokens - num_nodes; i < input.num_tokens; ++i) {
+        const int parent = (*input.parents)[tree.size()];
+        std::vector<Token> path = parent < 0 ? std::vector<Token>() : tree.at(static_cast<std::size_t>(parent));
+        if (!tree.empty() && path.size() + 1 < tree.back().size()) throw std::logic_error("not level by level");
+        path.push_back(input.tokens[i]);
+        tree.push_back(path);
+        path.insert(path.begin(), tokens.begin(), tokens.end());
+        if (static_cast<int>(tokens.size() + tree.size()) > context_) throw std::logic_error("past the context");
+        if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(path));
       }
     }
     if (total > batch_) throw std::logic_error("batch too large");
@@ -71,8 +86,21 @@ class Model final : public specdec::HiddenRowModel {
     return static_cast<float>(hash % 1000003);
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
+  bool reads_trees() const override { return branches; }
+  void keep_path(int slot, const std::vector<int>& nodes) override {
+    auto& tokens = caches_.at(static_cast<std::size_t>(slot));
+    auto& tree = trees_.at(static_cast<std::size_t>(slot));
+    std::vector<Token> path;
+    for (const int node : nodes) {
+      path.push_back(tree.at(static_cast<std::size_t>(node)).back());
+      if (path != tree[static_cast<std::size_t>(node)]) throw std::logic_error("not a path");
+    }
+    tokens.insert(tokens.end(), path.begin(), path.end());
+    tree.clear();
+  }
   void truncate(int slot, int length) override {
     auto& tokens = caches_.at(static_cast<std::size_t>(slot));
+    trees_.at(static_cast<std::size_t>(slot)).clear();
     if (length < static_cast<int>(tokens.size()) && before_truncation) before_truncation();
     if (length < static_cast<int>(tokens.size())) tokens.resize(goes_back ? static_cast<std::size_t>(length) : 0);
   }
@@ -100,6 +128,7 @@ class Model final : public specdec::HiddenRowModel {
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
   std::function<void(int)> before_pass, after_pass;                    // of the pass's number; may throw
   std::function<void()> before_truncation, after_copy;                 // likewise
+  bool branches = true;                                                // reads trees
   bool goes_back = true;  // false: truncation empties the cache (recurrent models)
   int num_passes = 0;
   int largest_pass = 0;
@@ -110,6 +139,7 @@ class Model final : public specdec::HiddenRowModel {
   int context_, batch_;
   int pass_size_ = 0;
   std::vector<std::vector<Token>> caches_;
+  std::vector<std::vector<std::vector<Token>>> trees_;  // [slot][node] the tokens of its path
   std::vector<std::vector<float>> rows_;
   std::vector<float> hidden_;  // by token of the last pass
 };

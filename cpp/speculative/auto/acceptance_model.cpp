@@ -4,14 +4,10 @@
 #include <cmath>
 
 namespace specdec {
-namespace {
-
-double log_odds(double probability) {
-  const double p = std::clamp(probability, 0.01, 0.998);  // more extreme confidences carry no more information
+double AcceptanceModel::log_odds(double confidence) const {
+  const double p = std::clamp(confidence, options_.least_confidence, 0.998);
   return std::log(p / (1.0 - p));
 }
-
-}  // namespace
 
 double AcceptanceModel::probability(double confidence) const {
   return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence)));

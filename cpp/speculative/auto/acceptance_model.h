@@ -19,6 +19,8 @@ class AcceptanceModel {
   void forget();  // once per cycle, because acceptance changes along a sequence
 
  private:
+  double log_odds(double confidence) const;
+
   AutoOptions::Acceptance options_;
   double level_ = options_.level, slope_ = options_.slope;
   double level_variance_ = options_.level_variance, covariance_ = 0.0, slope_variance_ = options_.slope_variance;

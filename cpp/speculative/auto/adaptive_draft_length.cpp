@@ -365,6 +365,26 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
   return (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, acceptance, 0.0, true)) || stops(s);
 }
 
+bool AdaptiveDraftLength::worth_a_tree() const {
+  if (target_costs_.empty() || draft_costs_.empty() || fills_blocks_) return false;
+  return target_costs_.seconds(num_sequences_) >= options_.tree_pays * draft_costs_.seconds(num_sequences_);
+}
+
+// Of the mean of the next drafts: a measured pass says little about one of a token more.
+double AdaptiveDraftLength::worth_of_draft(int num_drafted) const {
+  constexpr int more = 8;
+  constexpr double unknown = 1.0 / 16.0;
+  if (target_costs_.empty()) return unknown;
+  const double longer =
+      target_costs_.seconds(columns(num_drafted + more)) - target_costs_.seconds(columns(num_drafted));
+  return tokens_per_second(by_model) * longer / more;
+}
+
+double AdaptiveDraftLength::worth_of_draft_pass() const {
+  if (target_costs_.empty() || draft_costs_.empty()) return 0.0;
+  return tokens_per_second(by_model) * draft_costs_.seconds(num_sequences_);
+}
+
 void AdaptiveDraftLength::drafted(Sequence& s, DraftPlan::Confidence confidence) {
   add_place(s, confidence, model_.of_draft(confidence.draft));
 }

@@ -66,6 +66,9 @@ class AdaptiveDraftLength final : public DraftLength {
   bool worth_catching_up(const Sequence& sequence, int num_unread) override;
   void record_catching_up(int num_tokens, double seconds) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
+  bool worth_a_tree() const override;
+  double worth_of_draft(int num_drafted) const override;
+  double worth_of_draft_pass() const override;
   void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;
   void record_draft_pass(int num_rows, int num_tokens, double seconds) override;
   void observe(const Sequence& sequence, int num_accepted, Token target_token) override;

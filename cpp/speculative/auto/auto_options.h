@@ -28,6 +28,7 @@ struct AutoOptions {
     // The prior is near even odds for every confidence, so that drafts are tried; a few verdicts correct it.
     double level = 0.0, slope = 0.3;
     double level_variance = 1.5, slope_variance = 0.1;
+    double least_confidence = 0.01;  // confidences below it, or above 0.998, say no more
     double between_runs = 0.6;  // weight of what an earlier process learnt from other texts against this prior
     double drift = 2.7e-3;      // share of these variances that is added per cycle; about the last 50 verdicts count
   };
@@ -50,6 +51,8 @@ struct AutoOptions {
   double recent_between_runs = 5.0;  // how many cycles the rate of an earlier process counts as
   // An earlier process whose passes took this many times as long was slowed down by other programs.
   double busy_before = 1.6;
+  // Trees instead of chains where a pass of the target takes as long as this many of the draft's.
+  double tree_pays = 12.0;
   int plan_lasts = 16;  // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 

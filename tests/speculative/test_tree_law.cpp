@@ -1,0 +1,383 @@
+// The distribution of the output with trees, by exact enumeration through the real loop. What decides on a node is
+// computed here from the tables, by the verification that tests/sampling/test_verify_tree.cpp proves.
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "check.h"
+#include "explorer.h"
+#include "speculative/combined_proposer.h"
+#include "speculative/decoder.h"
+#include "speculative/draft_model_proposer.h"
+#include "toy_constraint.h"
+#include "toy_model.h"
+
+namespace {
+
+using namespace specdec;
+using sampling::Distribution;
+using sampling::Purpose;
+using sampling::SamplingParams;
+using Text = std::vector<Token>;
+using Law = std::map<Text, double>;
+
+const Text prompt = {0, 1, 0};
+
+struct Setting {
+  int vocabulary = 2, size = 3, length = 3;
+  std::uint64_t seed = 1;
+  Verification verification = Verification::block;
+  SamplingParams params;
+  toy::Allowed allowed;
+  bool records_other_rows = false;  // a negative control
+  bool withdraws = false;           // likewise
+};
+
+SamplingParams plain() {
+  SamplingParams params;
+  params.temperature = params.top_p = 1.0;
+  params.top_k = 0;
+  params.min_p = 0.0;
+  return params;
+}
+
+Distribution row_after(const toy::Model& model, const Setting& setting, const Text& text) {
+  std::vector<float> logits = model.logits_after(text);
+  if (setting.allowed) {
+    const std::uint32_t allowed = setting.allowed(Text(text.begin() + 3, text.end()));
+    for (std::size_t token = 0; token < logits.size(); ++token) {
+      if ((allowed >> token & 1u) == 0) logits[token] = -INFINITY;
+    }
+  }
+  Distribution row;
+  sampling::Transforms(setting.params)
+      .apply(logits.data(), static_cast<int>(logits.size()), text.data(), static_cast<int>(text.size()), row);
+  return row;
+}
+
+class EnumeratedUniforms final : public sampling::UniformSource {
+ public:
+  EnumeratedUniforms(toy::Explorer& explorer, const toy::Model& target, const toy::Model& draft, const Setting& setting)
+      : explorer_(explorer), target_(target), draft_(draft), setting_(setting) {}
+  const Sequence* sequence = nullptr;
+
+  double uniform(std::int64_t position, int place, Purpose purpose) const override {
+    CHECK(position == sequence->num_committed);
+    CHECK(used_.insert({position, place, purpose}).second);  // no number decides twice
+    toy::Explorer::Interval interval{0.0, 1.0};
+    const sampling::DraftTree& tree = sequence->tree;
+    if (purpose == Purpose::draft) {  // of any row, without any children
+      CHECK(place == tree.size());
+      std::vector<double> breakpoints;
+      for (int node = -1; node < tree.size(); ++node) {
+        Distribution rest = row_after(draft_, setting_, text_of(node));
+        for (int child = node + 1; child < tree.size(); ++child) {
+          if (tree.parents[idx(child)] == node) sampling::remove_token(rest, tree.tokens[idx(child)]);
+        }
+        add_cdf(rest, breakpoints);
+      }
+      return explorer_.choose(breakpoints, interval);
+    }
+    std::vector<double> breakpoints;
+    sampling::TreeScratch scratch;
+    Distribution drafted, row;
+    struct Found {};
+    try {
+      sampling::verify_tree(
+          tree, [&](int node) -> const Distribution& { return drafted = recorded(node); },
+          [&](int node) -> const Distribution& { return row = row_after(target_, setting_, text_of(node)); },
+          [&](int node, double probability) {
+            const auto known = decided_.find({position, node});
+            if (known != decided_.end()) return known->second;
+            CHECK(purpose == Purpose::accept && node == place);
+            asked_ = probability;
+            throw Found{};
+          },
+          [&](const Distribution& from) {
+            CHECK(purpose == Purpose::next);
+            add_cdf(from, breakpoints);
+            return 0;
+          },
+          setting_.verification == Verification::block, scratch);
+    } catch (const Found&) {
+      const double u = explorer_.choose({asked_}, interval);
+      decided_[{position, place}] = u < asked_;
+      return u;
+    }
+    return explorer_.choose(breakpoints, interval);
+  }
+  sampling::PhiloxCounter gumbel_bits(std::int64_t, std::int32_t, sampling::GumbelBits) const override {
+    throw std::logic_error("no noise is drawn");
+  }
+
+ private:
+  const Distribution& recorded(int node) const { return sequence->draft_probs[idx(node + 1)]; }
+  Text text_of(int node) const {
+    Text text(sequence->tokens.begin(), sequence->tokens.begin() + sequence->num_committed);
+    for (const int i : path_to(sequence->tree, node)) text.push_back(sequence->tree.tokens[idx(i)]);
+    return text;
+  }
+  static void add_cdf(const Distribution& row, std::vector<double>& breakpoints) {
+    double sum = 0.0;
+    for (const double prob : row.probs) breakpoints.push_back(sum += prob);
+  }
+
+  toy::Explorer& explorer_;
+  const toy::Model &target_, &draft_;
+  const Setting& setting_;
+  mutable std::map<std::pair<std::int64_t, int>, bool> decided_;
+  mutable std::set<std::tuple<std::int64_t, int, Purpose>> used_;
+  mutable double asked_ = 0.0;
+};
+
+// Changes trees after they were grown, for negative controls.
+class Tampered final : public Proposer {
+ public:
+  Tampered(Proposer& real, const Setting& setting) : real_(real), setting_(setting) {}
+  void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override {
+    real_.propose(requests, stats);
+    for (const ProposalRequest& request : requests) {
+      Sequence& s = *request.sequence;
+      if (setting_.records_other_rows) std::reverse(s.draft_probs[0].probs.begin(), s.draft_probs[0].probs.end());
+      if (setting_.withdraws && s.tree.size() > 1 && s.tree.tokens.back() == 0) {
+        s.tree.tokens.pop_back();
+        s.tree.parents.pop_back();
+      }
+    }
+  }
+  int room(int n) const override { return real_.room(n); }
+  void prefill(const Sequence& s, int length) override { real_.prefill(s, length); }
+  void truncate(int slot, int length) override { real_.truncate(slot, length); }
+  void copy(int from, int to) override { real_.copy(from, to); }
+  void keep_path(const Sequence& s, const std::vector<int>& path) override {
+    if (!setting_.withdraws) real_.keep_path(s, path);
+  }
+
+ private:
+  Proposer& real_;
+  const Setting& setting_;
+};
+
+std::unique_ptr<Sequence> sequence_of(const Setting& setting, std::unique_ptr<const sampling::UniformSource> uniforms,
+                                      int slot = 0) {
+  auto s = std::make_unique<Sequence>(slot, setting.params, std::move(uniforms));
+  s->tokens = prompt;
+  s->num_committed = static_cast<int>(prompt.size());
+  s->num_draft_tokens = setting.size;
+  s->max_tree_size = setting.size;
+  s->remaining = 40;
+  s->verification = setting.verification;
+  if (setting.allowed) {
+    s->constraint = std::make_unique<sampling::ConstraintState>(
+        std::make_unique<toy::Constraint>(setting.vocabulary, setting.allowed), static_cast<int>(prompt.size()));
+  }
+  return s;
+}
+
+Law law_of_loop(const Setting& setting) {
+  Law law;
+  toy::Explorer explorer;
+  do {
+    explorer.restart();
+    toy::Model target(setting.vocabulary, setting.seed), draft(setting.vocabulary, setting.seed + 1000);
+    DraftModelProposer trees(draft, setting.vocabulary);
+    Tampered tampered(trees, setting);
+    const bool tampers = setting.records_other_rows || setting.withdraws;
+    Decoder decoder(target, tampers ? static_cast<Proposer*>(&tampered) : &trees);
+    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
+    EnumeratedUniforms& source = *uniforms;
+    const auto s = sequence_of(setting, std::move(uniforms));
+    source.sequence = s.get();
+    decoder.prefill(*s);
+    const int wanted = static_cast<int>(prompt.size()) + setting.length;
+    while (s->num_committed < wanted) {
+      decoder.cycle({s.get()});
+      if (s->error) std::rethrow_exception(s->error);
+      CHECK(target.cache(0) == Text(s->tokens.begin(), s->tokens.end() - 1));
+      CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), s->tokens.begin()));
+    }
+    law[Text(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+  } while (explorer.advance());
+  return law;
+}
+
+double error_of(const Setting& setting) {
+  const toy::Model target(setting.vocabulary, setting.seed);
+  Law expected{{Text(), 1.0}};
+  for (int i = 0; i < setting.length; ++i) {
+    Law longer;
+    for (const auto& [text, probability] : expected) {
+      Text context = prompt;
+      context.insert(context.end(), text.begin(), text.end());
+      const Distribution next = row_after(target, setting, context);
+      for (std::size_t t = 0; t < next.tokens.size(); ++t) {
+        Text extended = text;
+        extended.push_back(next.tokens[t]);
+        longer[extended] = probability * next.probs[t];
+      }
+    }
+    expected = longer;
+  }
+  Law law = law_of_loop(setting);
+  double error = 0.0;
+  for (const auto& [text, p] : expected) error = std::max(error, std::fabs(p - law[text]));
+  for (const auto& [text, p] : law) error = std::max(error, std::fabs(p - expected[text]));
+  return error;
+}
+
+Setting setting_of(int vocabulary, int size, int length) {
+  Setting s;
+  s.vocabulary = vocabulary;
+  s.size = size;
+  s.length = length;
+  s.params = plain();
+  return s;
+}
+
+// The text without drafts, or with chains.
+Text text_of(const Setting& setting, int num_tokens, bool drafts, int max_tree_size) {
+  toy::Model target(setting.vocabulary, setting.seed), draft(setting.vocabulary, setting.seed + 1000);
+  DraftModelProposer trees(draft, setting.vocabulary);
+  Decoder decoder(target, drafts ? &trees : nullptr);
+  const auto s = sequence_of(setting, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 0));
+  s->max_tree_size = max_tree_size;
+  s->remaining = num_tokens;
+  decoder.prefill(*s);
+  while (s->finish == Finish::none) decoder.cycle({s.get()});
+  return s->tokens;
+}
+
+}  // namespace
+
+TEST(law_is_the_targets_for_every_size) {
+  for (const Verification verification : {Verification::block, Verification::token}) {
+    for (Setting s : {setting_of(2, 1, 3), setting_of(2, 2, 3), setting_of(2, 3, 3), setting_of(2, 4, 2),
+                      setting_of(2, 5, 2), setting_of(3, 2, 2), setting_of(3, 3, 2), setting_of(3, 4, 2)}) {
+      s.verification = verification;
+      for (s.seed = 1; s.seed <= 4; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
+    }
+  }
+}
+
+TEST(law_holds_under_transforms) {
+  Setting s = setting_of(3, 3, 2);
+  for (s.seed = 11; s.seed <= 14; ++s.seed) {
+    s.params = plain();
+    s.params.temperature = 0.6;
+    CHECK_NEAR(error_of(s), 0.0, 1e-12);
+    s.params.top_k = 2;
+    CHECK_NEAR(error_of(s), 0.0, 1e-12);
+    s.params = plain();
+    s.params.repeat_penalty = 1.8;  // the history differs by branch
+    CHECK_NEAR(error_of(s), 0.0, 1e-12);
+  }
+}
+
+TEST(law_is_the_constrained_targets) {
+  Setting s = setting_of(3, 4, 3);
+  s.allowed = [](const Text& text) -> std::uint32_t { return text.empty() ? 0b110 : text.back() == 1 ? 0b101 : 0b011; };
+  for (s.seed = 1; s.seed <= 4; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
+}
+
+TEST(controls_must_fail) {
+  Setting s = setting_of(2, 3, 3);
+  s.records_other_rows = true;
+  CHECK(error_of(s) > 1e-3);
+  s.records_other_rows = false;
+  s.withdraws = true;
+  CHECK(error_of(s) > 1e-3);
+}
+
+TEST(greedy_and_seeded_texts_are_those_without_drafts) {
+  for (const double temperature : {0.0, 0.9}) {
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      Setting s = setting_of(seed % 2 == 0 ? 3 : 9, 1 + static_cast<int>(seed % 13), 0);
+      s.seed = seed;
+      s.params.temperature = temperature;
+      s.verification = Verification::invariant;
+      const Text expected = text_of(s, 30, false, 0);
+      CHECK(text_of(s, 30, true, s.size) == expected);
+      CHECK(text_of(s, 30, true, 0) == expected);
+    }
+  }
+}
+
+// Several sequences share passes; the texts are as alone.
+TEST(sequences_together) {
+  Setting s = setting_of(5, 6, 0);
+  s.params.temperature = 0.0;
+  toy::Model target(5, 1, 64, 64, 3), draft(5, 1001, 64, 64, 3);
+  CombinedProposer proposer({draft, 5}, nullptr, CopiedTexts::all, 0.3);
+  Decoder decoder(target, &proposer);
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Sequence*> running;
+  for (int slot = 0; slot < 3; ++slot) {
+    sequences.push_back(sequence_of(s, std::make_unique<sampling::PhiloxUniforms>(1, 0), slot));
+    sequences.back()->tokens[0] = slot;
+    sequences.back()->max_tree_size = slot == 1 ? 0 : 6;
+    running.push_back(sequences.back().get());
+    decoder.prefill(*running.back());
+  }
+  for (int i = 0; i < 8; ++i) decoder.cycle(running);
+  for (int slot = 0; slot < 3; ++slot) {
+    toy::Model alone(5, 1);
+    Decoder plain_decoder(alone, nullptr);
+    const auto expected = sequence_of(s, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+    expected->tokens[0] = slot;
+    plain_decoder.prefill(*expected);
+    while (expected->num_committed < running[idx(slot)]->num_committed) plain_decoder.cycle({expected.get()});
+    CHECK(expected->tokens == running[idx(slot)]->tokens);
+  }
+}
+
+// A pass fails at any place of a run; the text stays the target's.
+TEST(any_pass_may_fail) {
+  Setting s = setting_of(4, 7, 0);
+  s.params.temperature = 0.0;
+  const Text expected = text_of(s, 24, false, 0);
+  for (int failing = 1; failing < 60; ++failing) {
+    toy::Model target(4, 1), draft(4, 1001);
+    int passes = 0;
+    target.before_pass = draft.before_pass = [&](int) {
+      if (++passes == failing) throw Cancelled("now");
+    };
+    DraftModelProposer trees(draft, 4);
+    Decoder decoder(target, &trees);
+    const auto sequence = sequence_of(s, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+    sequence->remaining = 24;
+    bool is_read = false;
+    while (sequence->finish == Finish::none) {
+      try {
+        if (!is_read) is_read = decoder.prefill(*sequence);
+        else decoder.cycle({sequence.get()});
+      } catch (const Cancelled&) {
+      }
+    }
+    CHECK(sequence->tokens == expected);
+  }
+}
+
+// The end of the generation inside a tree: nothing follows it.
+TEST(trees_end_where_the_text_ends) {
+  Setting s = setting_of(4, 8, 0);
+  s.params.temperature = 0.0;
+  for (Token end = 0; end < 4; ++end) {
+    toy::Model target(4, 1), draft(4, 1001), alone(4, 1);
+    target.end_of_generation = draft.end_of_generation = alone.end_of_generation = end;
+    DraftModelProposer trees(draft, 4);
+    Decoder decoder(target, &trees), plain_decoder(alone, nullptr);
+    const auto with = sequence_of(s, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+    const auto without = sequence_of(s, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+    decoder.prefill(*with);
+    plain_decoder.prefill(*without);
+    while (with->finish == Finish::none) decoder.cycle({with.get()});
+    while (without->finish == Finish::none) plain_decoder.cycle({without.get()});
+    CHECK(with->tokens == without->tokens && with->finish == without->finish);
+  }
+}
+
+TEST_MAIN()
