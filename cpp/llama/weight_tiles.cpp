@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <vector>
 
+#include "base/weight_mixture.h"
 #include "graph/blocks.h"
 #include "llama-model.h"
 #include "llama/matrices.h"
@@ -21,24 +21,19 @@ double bits_of(int type) {
 
 // How a draft's matrices are rounded: those with more bits than a type become this type.
 struct Rounding {
-  int type;
-  int of_outputs, of_values;  // of the matrices that end attention and feed-forward layers, and of attention's values
-  bool of_other_types;        // also rounds floats and MXFP6, not only stock types
+  WeightMixture types;
+  bool of_other_types;  // also rounds floats and MXFP6, not only stock types
 };
 
-// With few bits, the matrices whose errors cost most acceptance keep more, as in llama.cpp's mixtures of these names.
 Rounding rounding_of(TileWeights weights, bool is_sensitive, bool is_large) {
-  if (weights == TileWeights::three_bits) return {GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, true};
-  if (weights == TileWeights::two_bits) return {GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, true};
-  const int type = is_sensitive ? GGML_TYPE_Q8_0 : GGML_TYPE_Q4_0;
-  return {type, type, type, is_large};
+  if (weights == TileWeights::three_bits) return {mixture_of_3_bits, true};
+  if (weights == TileWeights::two_bits) return {mixture_of_2_bits, true};
+  const BlockType type = is_sensitive ? BlockType::q8_0 : BlockType::q4_0;
+  return {{type, type, type}, is_large};
 }
 
 int rounded_type(const ggml_tensor* tensor, const Rounding& rounding) {
-  const auto is_a = [tensor](const char* name) { return std::strstr(tensor->name, name) != nullptr; };
-  const int wanted = is_a("attn_v.")                            ? rounding.of_values
-                     : is_a("attn_output.") || is_a("ffn_down") ? rounding.of_outputs
-                                                                : rounding.type;
+  const int wanted = id(rounding.types.of(tensor->name));
   const int type = can_have_tiles(tensor, wanted) ? wanted : GGML_TYPE_Q4_0;
   const bool may_be = is_block_type(tensor->type) || (rounding.of_other_types && has_our_products(tensor));
   return may_be && bits_of(tensor->type) > bits_of(type) ? type : tensor->type;

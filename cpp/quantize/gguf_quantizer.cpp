@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/parallel.h"
+#include "base/weight_mixture.h"
 #include "base/weight_types.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
@@ -121,10 +122,21 @@ bool is_integer(int type) {
   return type == GGML_TYPE_I8 || type == GGML_TYPE_I16 || type == GGML_TYPE_I32 || type == GGML_TYPE_I64;
 }
 
-constexpr int written_type = type_id::mxfp6_e2m3;
+std::uint64_t bytes_in(int type, std::uint64_t elements) {
+  if (is_mxfp6(type)) return elements / (mxfp6::tile_rows * mxfp6::tile_columns) * mxfp6::tile_bytes;
+  return elements / static_cast<std::uint64_t>(find_weight_type(type)->columns) *
+         static_cast<std::uint64_t>(find_weight_type(type)->bytes);
+}
+std::uint64_t mxfp6_bytes(const GgufTensor& tensor) { return bytes_in(type_id::mxfp6_e2m3, tensor.elements()); }
 
-std::uint64_t mxfp6_bytes(const GgufTensor& tensor) {
-  return tensor.elements() / (mxfp6::tile_rows * mxfp6::tile_columns) * mxfp6::tile_bytes;
+// What a tensor becomes if it is quantized. Rows that are not whole blocks of 256 columns get one of 32.
+int written_type(const GgufTensor& tensor, WrittenTypes types) {
+  if (types == WrittenTypes::mxfp6) return type_id::mxfp6_e2m3;
+  const bool is_output = tensor.name == "output.weight" || tensor.name == "token_embd.weight";
+  const WeightMixture mixture = types == WrittenTypes::q3 ? mixture_of_3_bits : mixture_of_2_bits;
+  const BlockType type = is_output ? BlockType::q6_k : mixture.of(tensor.name);
+  const bool is_whole = tensor.shape[0] % static_cast<std::uint64_t>(find_weight_type(id(type))->columns) == 0;
+  return id(is_whole ? type : is_output ? BlockType::q8_0 : BlockType::q4_0);
 }
 
 // ---- The plan for every tensor
@@ -133,6 +145,7 @@ struct Task {
   const GgufFile* part;
   const GgufTensor* source;
   std::string kept_because;  // empty: quantize
+  int type = 0;              // to which
 };
 
 [[noreturn]] void fail(const Task& task, const std::string& problem) {
@@ -178,6 +191,9 @@ std::vector<Task> plan(const std::vector<GgufFile>& parts, const QuantizeOptions
       Task task{&part, &tensor, reason_to_keep(tensor, parts)};
       check_input(task);  // before the expression sees the name: std::regex recurses once per character
       if (task.kept_because.empty() && keep && std::regex_search(tensor.name, *keep)) task.kept_because = "--keep";
+      if (task.kept_because.empty()) task.type = written_type(tensor, options.types);
+      const bool is_mixture = options.types != WrittenTypes::mxfp6 && task.kept_because.empty();
+      if (is_mixture && tensor.bytes <= bytes_in(task.type, tensor.elements())) task.kept_because = "has as few bits";
       if (task.kept_because.empty()) check_quantizable(task, options.allow_requantize);
       tasks.push_back(std::move(task));
     }
@@ -192,8 +208,8 @@ std::vector<GgufTensor> output_tensors(const std::vector<Task>& tasks) {
   for (const Task& task : tasks) {
     GgufTensor tensor = *task.source;
     if (task.kept_because.empty()) {
-      tensor.type = written_type;
-      tensor.bytes = mxfp6_bytes(tensor);
+      tensor.type = task.type;
+      tensor.bytes = bytes_in(task.type, tensor.elements());
     }
     tensors.push_back(std::move(tensor));
   }
@@ -210,16 +226,23 @@ void set(std::vector<GgufEntry>& metadata, GgufEntry entry) {
   metadata.push_back(std::move(entry));
 }
 
-// general.file_type is the id of the type that most weights have; llama.cpp's ids are far below ours.
-std::vector<GgufEntry> output_metadata(const GgufFile& first, const std::string& description) {
+// general.file_type is the id of the type that most weights have, for mixtures llama.cpp's number of them; its numbers
+// are far below ours.
+std::vector<GgufEntry> output_metadata(const GgufFile& first, WrittenTypes types, const std::string& description) {
   std::vector<GgufEntry> metadata;
   for (const GgufEntry& entry : first.metadata) {
     if (entry.key.compare(0, 6, "split.") != 0) metadata.push_back(entry);
   }
-  set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(written_type)});
+  constexpr std::uint64_t mostly_q2_k = 10, mostly_q3_k_m = 12;
+  if (types != WrittenTypes::mxfp6) {
+    set(metadata, {"general.file_type", GgufType::u32, types == WrittenTypes::q3 ? mostly_q3_k_m : mostly_q2_k});
+    return metadata;
+  }
+  constexpr int type = type_id::mxfp6_e2m3;
+  set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(type)});
   set(metadata, {mxfp6_layout_key, GgufType::u32, mxfp6_layout});
   set(metadata,
-      {"mxfp6.quantization", GgufType::string, std::string(find_weight_type(written_type)->name) + ", " + description});
+      {"mxfp6.quantization", GgufType::string, std::string(find_weight_type(type)->name) + ", " + description});
   return metadata;
 }
 
@@ -441,6 +464,7 @@ class Job {
     file_of(task).read(task.source->offset + first_row * row_bytes, scratch.source.data(), rows * row_bytes);
     convert(task.source->type, scratch.source.data(), scratch.weights.data(), piece.rows * matrix.cols);
 
+    if (!is_mxfp6(task.type)) return quantize_stock(task, matrix, piece, scratch);
     const std::int64_t bad = quantizer_.quantize(scratch.weights.data(), piece.first_row, piece.rows, matrix.cols,
                                                  scratch.codes.data(), scratch.scales.data());
     if (bad >= 0) fail_not_finite(task, matrix, piece, bad, scratch.weights[idx(bad)]);
@@ -450,6 +474,24 @@ class Job {
     work_.part_done += rows * cols;
     mxfp6::dequantize(scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.decoded.data());
     return square_sums(scratch.weights.data(), scratch.decoded.data(), scratch.weights.size());
+  }
+
+  // By llama.cpp's own quantizer, without importances.
+  SquareSums quantize_stock(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece,
+                            Scratch& scratch) {
+    const std::vector<float>& weights = scratch.weights;
+    const auto bad = std::find_if(weights.begin(), weights.end(), [](float x) { return !std::isfinite(x); });
+    if (bad != weights.end()) fail_not_finite(task, matrix, piece, bad - weights.begin(), *bad);
+    const auto type = static_cast<ggml_type>(task.type);
+    const std::uint64_t row_bytes = bytes_in(task.type, static_cast<std::uint64_t>(matrix.cols));
+    scratch.tiles.resize(static_cast<std::uint64_t>(piece.rows) * row_bytes);
+    ggml_quantize_chunk(type, weights.data(), scratch.tiles.data(), 0, piece.rows, matrix.cols, nullptr);
+    const std::uint64_t first_row =
+        matrix.index * static_cast<std::uint64_t>(matrix.rows) + static_cast<std::uint64_t>(piece.first_row);
+    writer_.write(target().offset + first_row * row_bytes, scratch.tiles.data(), scratch.tiles.size());
+    work_.part_done += weights.size();
+    convert(task.type, scratch.tiles.data(), scratch.decoded.data(), piece.rows * matrix.cols);
+    return square_sums(weights.data(), scratch.decoded.data(), weights.size());
   }
 
   [[noreturn]] static void fail_not_finite(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece,
@@ -506,7 +548,7 @@ QuantizeReport quantize_gguf(const std::string& in, const std::string& out, cons
   NearestQuantizer nearest(options.scale);
   MatrixQuantizer& quantizer = options.quantizer == nullptr ? nearest : *options.quantizer;
 
-  GgufWriter writer(out, options.overwrite, output_metadata(parts.front(), quantizer.description()),
+  GgufWriter writer(out, options.overwrite, output_metadata(parts.front(), options.types, quantizer.description()),
                     output_tensors(tasks), parts.front().alignment);
   Job job(parts, std::move(tasks), options, quantizer, writer);
   QuantizeReport report = job.run();

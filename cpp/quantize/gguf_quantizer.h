@@ -1,5 +1,6 @@
-// Quantizes the weights of a GGUF model to MXFP6: reads, quantizes and writes pieces of tensors on all threads, so that
-// memory use does not depend on the size of the model. Prints nothing.
+// Quantizes the weights of a GGUF model to MXFP6, or to a mixture of stock types of few bits for a draft: reads,
+// quantizes and writes pieces of tensors on all threads, so that memory use does not depend on the size of the model.
+// Prints nothing.
 //
 // A matrix is f32 [rows, cols]; codes and scales are as in weights/mxfp6/codec.h. A tensor of 3 dimensions (experts) is
 // a sequence of matrices, each tiled separately.
@@ -54,7 +55,11 @@ struct QuantizeProgress {
   double done;  // share of the work, 0 to 1
 };
 
+// q3: Q3_K to Q5_K; q2: Q2_K to Q4_K (base/weight_mixture.h); the output matrix Q6_K.
+enum class WrittenTypes { mxfp6, q3, q2 };
+
 struct QuantizeOptions {
+  WrittenTypes types = WrittenTypes::mxfp6;
   mxfp6::ScaleRule scale = mxfp6::ScaleRule::mse;
   std::string keep;     // ECMAScript regular expression; tensors whose name matches keep their type; empty: none
   int num_threads = 0;  // 0: one per CPU
@@ -82,8 +87,8 @@ struct QuantizeReport {
   double relative_error = 0.0;                      // over all quantized weights
 };
 
-// Why this tensor keeps its type: llama.cpp's own quantizer keeps it, too; its shape is not whole tiles; or it is an
-// embedding with fewer bits, whose rows are only looked up. Empty if it is quantized.
+// Why this tensor is not quantized to MXFP6: llama.cpp's own quantizer keeps it, too; its shape is not whole tiles; or
+// it is an embedding with fewer bits, whose rows are only looked up. Empty if it is quantized.
 std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>& parts);
 
 // `in` may be any part of a split model; `out` is one file, created when complete. An exception leaves no file. Throws

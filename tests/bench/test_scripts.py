@@ -102,6 +102,13 @@ SCRIPTS: dict[str, Script] = {
         ["F16", "Q8_0", "Q6_K", "MXFP6 E2M3 ocp", "MXFP6 E2M3 mse", "MXFP6 E2M3 calibrated"],
         9,
     ),
+    "bench.trees.trees": (
+        "--build {build} --target {target} --draft {draft} --sizes 0 8 --prompts story --temperatures 0 --tokens 4 "
+        "--megabytes 85",
+        [],
+        ["story, 0"],
+        3,
+    ),
     "bench.real_pair.real_pair": (
         "--build {build} --models {folder} --results {folder}/lines --prompts merge --rows plain default --tokens 4 "
         "--temperatures 0 --rounds 1 --threads 1",

@@ -36,6 +36,9 @@ from gguf_bytes import (
     u64,
 )
 from gguf_bytes import tensor as raw_tensor
+from tests.models.tiny_models import Shape, make
+
+import specdec_native as sd
 
 MXFP6 = 96
 ELEMENT = ml_dtypes.float6_e2m3fn
@@ -478,3 +481,54 @@ def test_tampered_files_are_rejected(specdec, tmp_path, name, command):
     path.write_bytes(change(data))
     finished = run(specdec, *command, path)
     assert finished.returncode == 1 and message in finished.stderr
+
+
+# ---- Mixtures of stock types
+
+
+@pytest.mark.parametrize(("type", "most"), [("q3", GgmlType.Q3_K), ("q2", GgmlType.Q2_K)])
+def test_mixtures_are_what_the_gguf_package_reads(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, type: str, most: GgmlType
+) -> None:
+    shape = Shape(width=256, ffn=512, head=64)
+    model = make("llama", shape=shape)
+    source = model.write(tmp_path / "m.gguf", GgmlType.F16)
+    read = gguf.GGUFReader(quantize(specdec, source, "--type", type))
+    types = {tensor.name: GgmlType(tensor.tensor_type) for tensor in read.tensors}
+    assert types["blk.0.attn_q.weight"] == most
+    assert types["output.weight"] == GgmlType.Q6_K
+    assert types["blk.0.attn_v.weight"] == {"q3": GgmlType.Q5_K, "q2": GgmlType.Q4_K}[type]
+    assert types["blk.1.ffn_down.weight"] == {"q3": GgmlType.Q4_K, "q2": GgmlType.Q3_K}[type]
+    assert types["blk.0.attn_norm.weight"] == GgmlType.F32
+    assert "mxfp6.layout" not in read.fields
+    errors = {row["name"]: row["relative_error"] for row in table(specdec, source, "--type", type)["tensors"]}
+    for tensor in read.tensors:
+        original = model.tensors[tensor.name]
+        decoded = gguf.quants.dequantize(tensor.data, types[tensor.name])
+        error = float(np.sqrt(np.mean((decoded - original) ** 2) / np.mean(original**2)))
+        assert error < 0.4
+        if errors[tensor.name] is not None:
+            assert error == pytest.approx(errors[tensor.name], abs=2e-3)
+
+
+def test_a_mixture_drafts_for_its_model(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    target = pathlib.Path("models/stdlib-target-f16.gguf").resolve()
+    draft = tmp_path / "q3.gguf"
+    assert run(specdec, "quantize", "--type", "q3", target, draft).returncode == 0
+    with sd.Generator(target, draft, n_threads=1, suffix=False, num_draft_tokens=5) as gen:
+        found = gen.generate("def bfs(graph, start):", max_tokens=60, temperature=0)
+    with sd.Generator(target, n_threads=1, num_draft_tokens=0) as gen:
+        assert gen.generate("def bfs(graph, start):", max_tokens=60, temperature=0).tokens == found.tokens
+    assert found.stats.accepted > 30
+
+
+def test_what_a_mixture_cannot_be_made_of(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    small = make("llama", shape=Shape(width=256, ffn=512, head=64)).write(tmp_path / "q4.gguf", GgmlType.Q4_0)
+    assert "--allow-requantize" in rejection(specdec, small, "--type", "q3")
+    text = tmp_path / "text.txt"
+    text.write_text("some text " * 500)
+    source = make("llama").write(tmp_path / "m.gguf", GgmlType.F16)
+    finished = run(specdec, "quantize", "--type", "q3", "--calibrate", text, source, tmp_path / "out.gguf")
+    assert finished.returncode == 2 and "--calibrate" in finished.stderr
+    narrow = gguf.GGUFReader(quantize(specdec, source, "--type", "q2"))  # rows of 64 columns
+    assert GgmlType.Q4_0 in {GgmlType(tensor.tensor_type) for tensor in narrow.tensors}

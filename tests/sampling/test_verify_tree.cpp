@@ -294,7 +294,7 @@ TEST(following_a_tree) {
   DraftTree tree;
   for (const auto& [parent, token] : {std::pair{-1, 5}, {-1, 6}, {0, 1}, {1, 2}, {1, 3}, {4, 9}})
     tree.add(parent, token);
-  const auto choices = [](std::vector<Token> text) { return [text](int node) { return text[idx(node + 1)]; }; };
+  const auto choices = [](const std::vector<Token>& text) { return [text](int node) { return text[idx(node + 1)]; }; };
   CHECK(follow_tree(tree, choices({7, 0, 0, 0, 0, 0, 0})).last == -1);
   const TreeVerdict found = follow_tree(tree, choices({6, 0, 3, 0, 0, 9, 4}));
   CHECK(found.last == 5 && found.next_token == 4);

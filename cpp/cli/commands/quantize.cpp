@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Arguments {
   QuantizeOptions quantize;
-  std::string scale = "mse", calibration_text;
+  std::string type = "mxfp6", scale = "mse", calibration_text;
   bool json = false;
 };
 
@@ -42,26 +42,31 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options] IN OUT";
   line.about =
       "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and "
-      "writes one file, which only specdec_native can load (not llama.cpp or Ollama). Norms, biases, routers, and "
+      "writes one file, which only specdec_native can load (not llama.cpp or Ollama); with --type q3 or q2 to stock "
+      "types of few bits, for a draft of the same model, which everyone can load. Norms, biases, routers, and "
       "matrices whose shape is not a multiple of 32 columns and 16 rows keep their type; the table that is printed "
       "gives the reason. OUT appears only when it is complete.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
-  line.groups = {{"Options",
-                  {choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
-                          "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
-                          "mse: of that scale and its two neighbours, the one with the least squared error"),
-                   text({"--calibrate"}, "TEXT", arguments.calibration_text,
-                        "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
-                        "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
-                        "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
-                   text({"--keep"}, "REGEX", options.keep,
-                        "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
-                   integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
-                   flag({"--force"}, options.overwrite, "replace OUT if it exists"),
-                   flag({"--allow-requantize"}, options.allow_requantize,
-                        "also quantize from types below 8 bits, which loses accuracy twice"),
-                   flag({"--json"}, arguments.json, "the table as one JSON object")}}};
+  line.groups = {
+      {"Options",
+       {choice({"--type"}, {"mxfp6", "q3", "q2"}, arguments.type,
+               "mxfp6: for a target; q3, q2: Q3_K to Q5_K or Q2_K to Q4_K, the output matrix Q6_K, for a draft "
+               "that is kept (-md self makes one at each start)"),
+        choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
+               "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
+               "mse: of that scale and its two neighbours, the one with the least squared error"),
+        text({"--calibrate"}, "TEXT", arguments.calibration_text,
+             "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
+             "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
+             "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
+        text({"--keep"}, "REGEX", options.keep,
+             "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
+        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
+        flag({"--force"}, options.overwrite, "replace OUT if it exists"),
+        flag({"--allow-requantize"}, options.allow_requantize,
+             "also quantize from types below 8 bits, which loses accuracy twice"),
+        flag({"--json"}, arguments.json, "the table as one JSON object")}}};
   return line;
 }
 
@@ -150,7 +155,7 @@ std::string requantized_text(const QuantizeReport& report, const Totals& totals)
 }
 
 // 80 columns if names have at most 29.
-std::string table(const QuantizeReport& report) {
+std::string table(const QuantizeReport& report, bool is_mxfp6) {
   std::size_t name_width = 6;
   for (const TensorReport& tensor : report.tensors) name_width = std::max(name_width, printable(tensor.name).size());
   const bool outputs = std::any_of(report.tensors.begin(), report.tensors.end(),
@@ -163,6 +168,7 @@ std::string table(const QuantizeReport& report) {
           format("%.2f times the size, ", totals.relative_size()) +
           format("%.2f bits per weight\n", totals.bits_per_weight());
   text += format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
+  if (!is_mxfp6) return text;
   return text + requantized_text(report, totals) +
          "reader only specdec_native; keep IN for llama.cpp, Ollama and other programs\n";
 }
@@ -226,6 +232,12 @@ int run_quantize(int argc, const char* const* argv) {
   const std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;
   if (positionals->size() != 2) throw UsageError("give the model and the file to write");
+  const bool is_mxfp6 = arguments.type == "mxfp6";
+  arguments.quantize.types = is_mxfp6                 ? WrittenTypes::mxfp6
+                             : arguments.type == "q3" ? WrittenTypes::q3
+                                                      : WrittenTypes::q2;
+  if (!is_mxfp6 && !arguments.calibration_text.empty())
+    throw UsageError("--calibrate is for --type mxfp6; leave one of them out");
   arguments.quantize.scale = arguments.scale == "mse" ? mxfp6::ScaleRule::mse : mxfp6::ScaleRule::ocp;
 
   const std::string model = local_model((*positionals)[0]);
@@ -237,7 +249,7 @@ int run_quantize(int argc, const char* const* argv) {
     arguments.quantize.quantizer = calibrated.get();
     const QuantizeReport report = quantize_gguf(model, (*positionals)[1], arguments.quantize);
     progress.clear();
-    write(arguments.json ? json_text(report) : table(report));
+    write(arguments.json ? json_text(report) : table(report, is_mxfp6));
     return 0;
   } catch (const Cancelled&) {
     note("specdec quantize: interrupted, nothing was written\n");
