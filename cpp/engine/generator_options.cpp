@@ -97,8 +97,8 @@ const Table<GeneratorOptions>& generator_options() {
             "N",
             "with -k auto, let a draft model propose a tree of N tokens instead of a chain, 0 to " +
                 std::to_string(max_draft_tokens) +
-                "; 0: chains; \"auto\": as many as pay. For targets whose passes are dear, such as those that are read "
-                "from the disk"}},
+                "; 0: chains; \"auto\": as many as pay. 16 is faster for prose where passes are dear, such as those of a "
+                "target that is read from the disk"}},
           draft_tree, set_draft_tree),
       generator_row<&GeneratorOptions::auto_cache>(
           {"auto_cache",
@@ -304,7 +304,7 @@ const Table<GeneratorOptions>& generator_options() {
 
 int rows_of_draft(const GeneratorOptions& options) {
   const int of_trees = options.max_sequences * std::min(max_tree_size(options), widest_level);
-  return std::max(options.max_sequences, std::min(of_trees, max_logit_rows));
+  return std::max(options.max_sequences, std::min(of_trees, max_draft_tokens + 1));
 }
 
 }  // namespace specdec

@@ -132,7 +132,13 @@ double error_of_tree(const Parents& parents, const Model& draft, const Model& ta
   const auto make = [&](Choices& choices, DraftTree& tree) {
     draw_tree(parents, draft, choices, tree, fault == Fault::replaced);
   };
-  return error_of(law_of_tree(make, draft, target, jointly, fault), target, parents.size() + 1);
+  std::vector<std::size_t> depths;
+  std::size_t deepest = 0;
+  for (const int parent : parents) {
+    depths.push_back(parent < 0 ? 1 : depths[idx(parent)] + 1);
+    deepest = std::max(deepest, depths.back());
+  }
+  return error_of(law_of_tree(make, draft, target, jointly, fault), target, deepest + 1);
 }
 
 // All trees of `size` nodes of which none has more than `most` children: parents ascending, so that siblings follow one
@@ -159,11 +165,14 @@ TEST(there_are_as_many_trees_as_there_have_to_be) {  // Catalan's numbers
   CHECK(trees_of(3, 7).size() == 5 && trees_of(5, 7).size() == 42 && trees_of(7, 7).size() == 429);
 }
 
+// With as many tokens as a node has children, or more where there are few nodes.
 TEST(exact_for_every_tree) {
   for (const bool jointly : {true, false}) {
     for (int size = 0; size <= 7; ++size) {
-      const int vocabulary = size <= 4 ? 4 : size <= 5 ? 3 : 2;
-      for (const Parents& tree : trees_of(size, vocabulary)) {
+      for (const Parents& tree : trees_of(size, 7)) {
+        int vocabulary = size <= 4 ? 4 : 2;
+        for (const int parent : tree)
+          vocabulary = std::max(vocabulary, static_cast<int>(std::count(tree.begin(), tree.end(), parent)));
         CHECK_NEAR(error_of_tree(tree, full_draft(1, vocabulary), full_target(1, vocabulary), jointly), 0.0, tolerance);
       }
     }
@@ -183,7 +192,7 @@ TEST(exact_with_zeros_and_equal_tables) {
   }
 }
 
-// Nodes that the tree could not have otherwise: wide ones, of seven children.
+// More tokens than children.
 TEST(exact_for_many_siblings) {
   for (const bool jointly : {true, false}) {
     for (const Parents& tree : {Parents{-1, -1, -1, -1, -1}, Parents{-1, -1, -1, -1, 0}, Parents{-1, 0, 0, 0, 0}})

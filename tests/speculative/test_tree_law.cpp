@@ -255,17 +255,17 @@ Text text_of(const Setting& setting, int num_tokens, bool drafts, int max_tree_s
 
 TEST(law_is_the_targets_for_every_size) {
   for (const Verification verification : {Verification::block, Verification::token}) {
-    for (Setting s : {setting_of(2, 1, 3), setting_of(2, 2, 3), setting_of(2, 3, 3), setting_of(2, 4, 2),
-                      setting_of(2, 5, 2), setting_of(3, 2, 2), setting_of(3, 3, 2), setting_of(3, 4, 2)}) {
+    for (Setting s : {setting_of(2, 1, 3), setting_of(2, 2, 3), setting_of(2, 3, 2), setting_of(2, 4, 2),
+                      setting_of(3, 2, 2), setting_of(3, 3, 2)}) {
       s.verification = verification;
-      for (s.seed = 1; s.seed <= 4; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
+      for (s.seed = 1; s.seed <= 2; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
     }
   }
 }
 
 TEST(law_holds_under_transforms) {
-  Setting s = setting_of(3, 3, 2);
-  for (s.seed = 11; s.seed <= 14; ++s.seed) {
+  Setting s = setting_of(3, 2, 2);
+  for (s.seed = 11; s.seed <= 13; ++s.seed) {
     s.params = plain();
     s.params.temperature = 0.6;
     CHECK_NEAR(error_of(s), 0.0, 1e-12);
@@ -278,13 +278,13 @@ TEST(law_holds_under_transforms) {
 }
 
 TEST(law_is_the_constrained_targets) {
-  Setting s = setting_of(3, 4, 3);
+  Setting s = setting_of(3, 3, 2);
   s.allowed = [](const Text& text) -> std::uint32_t { return text.empty() ? 0b110 : text.back() == 1 ? 0b101 : 0b011; };
-  for (s.seed = 1; s.seed <= 4; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
+  for (s.seed = 1; s.seed <= 2; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
 }
 
 TEST(controls_must_fail) {
-  Setting s = setting_of(2, 3, 3);
+  Setting s = setting_of(2, 3, 2);
   s.records_other_rows = true;
   CHECK(error_of(s) > 1e-3);
   s.records_other_rows = false;
