@@ -147,9 +147,9 @@ class Generator:
     max_queue_size: submitted requests that may wait; one more raises QueueFull.
     num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token,
         from measured pass times and acceptance, whether it is worth its time, and decodes without drafts if none is.
-    draft_tree: with num_draft_tokens="auto", the size of a tree that a draft model proposes instead of a chain, 0 to 63;
-        0: chains. "auto": as many drafts as pay, where a pass of the target takes as long as a dozen of the draft's,
-        else chains. The text is the same; 16 writes prose faster where the target is read from the disk.
+    draft_tree: with num_draft_tokens="auto", the size of a tree that a draft model proposes instead of a chain, 0 to
+        63; 0: chains. "auto": as many drafts as pay, where a pass of the target takes as long as a dozen of the
+        draft's, else chains. The text is the same; 16 writes prose faster where the target is read from the disk.
     auto_cache: False does not save what "auto" has measured of these models for the next process (in a small file below
         $XDG_CACHE_HOME or ~/.cache; it changes no seeded text).
     progress: of loading: True for a tqdm bar in a terminal or a notebook (needs `specdec_native[progress]`); or a

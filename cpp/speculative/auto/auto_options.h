@@ -29,8 +29,8 @@ struct AutoOptions {
     double level = 0.0, slope = 0.3;
     double level_variance = 1.5, slope_variance = 0.1;
     double least_confidence = 0.01;  // confidences below it, or above 0.998, say no more
-    double between_runs = 0.6;  // weight of what an earlier process learnt from other texts against this prior
-    double drift = 2.7e-3;      // share of these variances that is added per cycle; about the last 50 verdicts count
+    double between_runs = 0.6;       // weight of what an earlier process learnt from other texts against this prior
+    double drift = 2.7e-3;  // share of these variances that is added per cycle; about the last 50 verdicts count
   };
 
   Costs costs;
