@@ -41,32 +41,29 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec quantize";
   line.arguments = "[options] IN OUT";
   line.about =
-      "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and "
-      "writes one file, which only specdec_native can load (not llama.cpp or Ollama); with --type q3 or q2 to stock "
-      "types of few bits, for a draft of the same model, which everyone can load. Norms, biases, routers, and "
-      "matrices whose shape is not a multiple of 32 columns and 16 rows keep their type; the table that is printed "
-      "gives the reason. OUT appears only when it is complete.";
+      "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, in "
+      "one file, which only specdec_native can load; or with --type to fewer bits, for a draft of the same model. "
+      "Norms, biases, routers, and matrices whose shape does not fit keep their type; the printed table says why. OUT "
+      "appears only when it is complete.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
-  line.groups = {
-      {"Options",
-       {choice({"--type"}, {"mxfp6", "q3", "q2"}, arguments.type,
-               "mxfp6: for a target; q3, q2: Q3_K to Q5_K or Q2_K to Q4_K, the output matrix Q6_K, for a draft "
-               "that is kept (-md self makes one at each start)"),
-        choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
-               "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
-               "mse: of that scale and its two neighbours, the one with the least squared error"),
-        text({"--calibrate"}, "TEXT", arguments.calibration_text,
-             "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
-             "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
-             "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
-        text({"--keep"}, "REGEX", options.keep,
-             "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
-        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
-        flag({"--force"}, options.overwrite, "replace OUT if it exists"),
-        flag({"--allow-requantize"}, options.allow_requantize,
-             "also quantize from types below 8 bits, which loses accuracy twice"),
-        flag({"--json"}, arguments.json, "the table as one JSON object")}}};
+  line.groups = {{"Options",
+                  {choice({"--type"}, {"mxfp6", "q3", "q2"}, arguments.type,
+                          "mxfp6; q3, q2: for a draft, Q3_K to Q5_K or Q2_K to Q4_K, which every program reads"),
+                   choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
+                          "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
+                          "mse: of that scale and its two neighbours, the one with the least squared error"),
+                   text({"--calibrate"}, "TEXT", arguments.calibration_text,
+                        "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
+                        "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
+                        "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
+                   text({"--keep"}, "REGEX", options.keep,
+                        "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
+                   integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
+                   flag({"--force"}, options.overwrite, "replace OUT if it exists"),
+                   flag({"--allow-requantize"}, options.allow_requantize,
+                        "also quantize from types below 8 bits, which loses accuracy twice"),
+                   flag({"--json"}, arguments.json, "the table as one JSON object")}}};
   return line;
 }
 
