@@ -40,7 +40,9 @@ void count_accepted(Stats& stats, DraftOrigin origin, int count) {
 }  // namespace
 
 Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length)
-    : target_(target), proposer_(proposer), draft_length_(draft_length) {}
+    : target_(target), proposer_(proposer), draft_length_(draft_length) {
+  rows_.reserve(max_draft_tokens + 1);
+}
 
 bool Decoder::prefill(Sequence& s, int max_tokens) {
   Stopwatch watch(s.stats.prompt_seconds);
