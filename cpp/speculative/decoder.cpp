@@ -279,14 +279,12 @@ sampling::TreeVerdict Decoder::tree_verdict(Sequence& s, int first_row) {
   const auto with_row = [&](int node, auto f) {
     const int length = s.write_branch(node);
     const bool has_ended = node >= 0 && target_.is_end_of_generation(s.tree.tokens[idx(node)]);
-    const sampling::TokenMask* const mask =
-        has_ended || !s.constraint ? nullptr : &s.constraint->mask(s.branch.data(), length);
-    return f(target_.logits(first_row + (node < 0 ? 0 : 1 + places[idx(node)])), length, mask);
+    const float* const logits = target_.logits(first_row + (node < 0 ? 0 : 1 + places[idx(node)]));
+    return f(logits, length, has_ended ? nullptr : s.mask(s.branch, length));
   };
   const auto target_row = [&](int node) -> const sampling::Distribution& {
     with_row(node, [&](const float* logits, int length, const sampling::TokenMask* mask) {
       s.transforms.apply(logits, size, s.branch.data(), length, row_, mask, s.xtc_draw(length));
-      return 0;
     });
     return row_;
   };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -99,8 +100,9 @@ struct Sequence {
   std::unique_ptr<Prediction> prediction;                 // the likely output; null: unknown
 
   // The current or last cycle.
-  sampling::DraftTree tree;   // the drafts if they branch; they are not in `tokens` then
-  std::vector<Token> branch;  // the committed tokens, then those of a path of the tree
+  sampling::DraftTree tree;                       // the drafts if they branch; they are not in `tokens` then
+  std::vector<Token> branch;                      // the committed tokens, then those of a path of the tree
+  std::optional<sampling::Transforms> likeliest;  // of rows of the draft whose likeliest tokens become nodes
   // The distributions sampled from; unused when greedy. [num_drafted], of a tree [1 + node]: those of its children.
   std::vector<sampling::Distribution> draft_probs;
   std::array<DraftOrigin, max_draft_tokens> origins{};  // [num_drafted]
@@ -140,8 +142,9 @@ struct Sequence {
     return draft_probs[idx(place)];
   }
   // The tokens that may follow the first `length` tokens, drafts included; null: any.
-  const sampling::TokenMask* mask(int length) {
-    return constraint ? &constraint->mask(tokens.data(), length) : nullptr;
+  const sampling::TokenMask* mask(int length) { return mask(tokens, length); }
+  const sampling::TokenMask* mask(const std::vector<Token>& text, int length) {
+    return constraint ? &constraint->mask(text.data(), length) : nullptr;
   }
   // The random number of XTC for the token after the first `length` tokens; draft and target use the same one.
   double xtc_draw(int length) const {

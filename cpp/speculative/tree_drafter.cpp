@@ -13,8 +13,11 @@ namespace {
 constexpr int most_children = 16;
 constexpr double least_worth = 1.0 / 24.0;  // of a draft in tokens; measured costs are not exact enough for less
 
-bool is_greedy(const Sequence& s) { return s.transforms.params().greedy(); }
-bool is_followed(const Sequence& s) { return is_greedy(s) || s.verification == Verification::invariant; }
+static_assert(max_draft_tokens <= max_tree_nodes, "every tree of drafts can be read");
+
+bool takes_likeliest(const Sequence& s) { return s.transforms.params().greedy() || s.drafting == Drafting::argmax; }
+// Nothing is drawn; else the children of a node are drawn without replacement.
+bool chooses(const Sequence& s) { return takes_likeliest(s) || s.verification == Verification::invariant; }
 
 }  // namespace
 
@@ -33,7 +36,7 @@ TreeDrafter::TreeDrafter(LanguageModel& draft, int vocabulary_size) : draft_(dra
 }
 
 AcceptanceModel& TreeDrafter::model_of(const Sequence& s, int rank) {
-  return (is_greedy(s) ? likeliest_ : drawn_)[idx(std::min(rank, 2))];
+  return (takes_likeliest(s) ? likeliest_ : drawn_)[idx(std::min(rank, 2))];
 }
 
 TreeDrafter::Growth& TreeDrafter::growth(int slot) {
@@ -49,7 +52,7 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stat
     Sequence& s = *request.sequence;
     Growth& g = growth(s.slot);
     g.request = request;
-    g.size = std::min({s.max_tree_size, request.num_tokens, max_tree_nodes - 1});
+    g.size = std::min(s.max_tree_size, request.num_tokens);
     g.adapts = s.tree_adapts && request.adaptive != nullptr;
     g.nodes.clear();
     g.slots.clear();
@@ -57,10 +60,9 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stat
     g.depth = 0;
     g.read.clear();
     g.parents.clear();
-    g.likeliest.reset();
-    if (is_greedy(s)) g.likeliest.emplace(s.transforms.likeliest(most_children));
+    if (takes_likeliest(s) && !s.likeliest) s.likeliest = s.transforms.likeliest(most_children);
     s.begin_tree();
-    s.tree.is_drawn = !is_followed(s);
+    s.tree.is_drawn = !chooses(s);
     add_row(g, -1, draft_.logits(row++));
     fill(g, true);
     growing_.push_back(&g);
@@ -167,17 +169,17 @@ void TreeDrafter::read_row(Growth& g, int node, const float* logits) {
   row.reach = node < 0 ? 1.0 : g.nodes[idx(node)].reach;
   row.rejected = row.left = 1.0;
   const int length = s.write_branch(node);
-  const sampling::TokenMask* const mask = s.constraint ? &s.constraint->mask(s.branch.data(), length) : nullptr;
   sampling::Distribution& probs = s.draft_row(node + 1);
-  sampling::Transforms& transforms = g.likeliest ? *g.likeliest : s.transforms;
-  transforms.apply(logits, vocabulary_size_, s.branch.data(), length, probs, mask, s.xtc_draw(length));
-  if (g.likeliest) {
+  sampling::Transforms& transforms = takes_likeliest(s) ? *s.likeliest : s.transforms;
+  transforms.apply(logits, vocabulary_size_, s.branch.data(), length, probs, s.mask(s.branch, length),
+                   s.xtc_draw(length));
+  if (takes_likeliest(s)) {
     std::vector<std::size_t> order(probs.tokens.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return probs.probs[a] > probs.probs[b]; });
     for (const std::size_t i : order) row.likeliest.push_back(probs.tokens[i]);
-  } else if (is_followed(s)) {
+  } else if (chooses(s)) {
     sampling::gumbel_order(probs, *s.uniforms, length, most_children, row.likeliest);
   }
   add_slot(g, node);
@@ -188,12 +190,11 @@ void TreeDrafter::add_slot(Growth& g, int node) {
   const Sequence& s = *g.request.sequence;
   const Row& row = g.rows[idx(node + 1)];
   const sampling::Distribution& probs = s.draft_probs[idx(node + 1)];
-  const bool has_more = is_followed(s)
-                            ? idx(row.num_children) < row.likeliest.size()
-                            : row.num_children < most_children && idx(row.num_children) < probs.tokens.size();
+  const bool has_more = chooses(s) ? idx(row.num_children) < row.likeliest.size()
+                                   : row.num_children < most_children && idx(row.num_children) < probs.tokens.size();
   if (!has_more || row.left < 1e-9) return;
   double top = 0.0;
-  if (is_greedy(s)) {
+  if (takes_likeliest(s)) {
     top = probs.probability(row.likeliest[idx(row.num_children)]);
   } else {
     for (std::size_t i = 0; i < probs.tokens.size(); ++i) {
@@ -209,7 +210,7 @@ void TreeDrafter::add_slot(Growth& g, int node) {
 Token TreeDrafter::take_token(Growth& g, int node) {
   Sequence& s = *g.request.sequence;
   const Row& row = g.rows[idx(node + 1)];
-  if (is_followed(s)) return row.likeliest[idx(row.num_children)];
+  if (chooses(s)) return row.likeliest[idx(row.num_children)];
   row_ = s.draft_probs[idx(node + 1)];
   for (int child = node + 1; child < s.tree.size(); ++child) {
     if (s.tree.parents[idx(child)] == node) sampling::remove_token(row_, s.tree.tokens[idx(child)]);
@@ -253,7 +254,7 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
     parent = node;
     ++place;
   }
-  for (AcceptanceModel& model : is_greedy(s) ? likeliest_ : drawn_) model.forget();
+  for (AcceptanceModel& model : takes_likeliest(s) ? likeliest_ : drawn_) model.forget();
   std::vector<int> kept;
   for (const int node : path) {
     const auto at = std::find(g.read.begin(), g.read.end(), node);

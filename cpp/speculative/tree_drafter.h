@@ -3,16 +3,15 @@
 // A slot is a place for a further child of a node whose row is known. Its value is the estimated probability that the
 // target gets there: the chances of the nodes above, times those that the siblings before it are rejected, times its
 // own. Slots are filled in the order of their values, which depend on the rows and on the tokens drawn before, never on
-// the token that the slot itself gets (sampling/verify_tree.h). Where the target's choice is followed (greedy decoding,
-// Verification::invariant), the children of a node are its likeliest tokens, else they are drawn without replacement.
+// the token that the slot itself gets (sampling/verify_tree.h). With greedy decoding and Drafting::argmax the children
+// of a node are its likeliest tokens, with Verification::invariant those that its noise prefers, else they are drawn
+// without replacement.
 #pragma once
 
 #include <array>
-#include <optional>
 #include <vector>
 
 #include "sampling/distribution.h"
-#include "sampling/transforms.h"
 #include "speculative/auto/acceptance_model.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
@@ -40,7 +39,7 @@ class TreeDrafter {
     double confidence;  // of the slot
   };
   struct Row {                     // of a node, or of the committed text
-    std::vector<Token> likeliest;  // followed: the children in order
+    std::vector<Token> likeliest;  // the children in order, unless they are drawn
     int num_children = 0;
     double reach = 1.0, rejected = 1.0;  // probability of the node; that all children so far are rejected
     double left = 1.0;                   // the row's probability of the tokens that are no children yet
@@ -59,9 +58,8 @@ class TreeDrafter {
     std::vector<Slot> slots;    // a heap
     std::vector<int> frontier;  // nodes to read next, all of this depth
     int depth = 0;
-    std::vector<int> read;                          // nodes that the draft has read
-    std::vector<int> parents;                       // of these, by their places in `read`
-    std::optional<sampling::Transforms> likeliest;  // greedy decoding
+    std::vector<int> read;     // nodes that the draft has read
+    std::vector<int> parents;  // of these, by their places in `read`
   };
 
   Growth& growth(int slot);

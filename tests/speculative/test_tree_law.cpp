@@ -29,7 +29,9 @@ const Text prompt = {0, 1, 0};
 
 struct Setting {
   int vocabulary = 2, size = 3, length = 3;
+  int draft_vocabulary = 0;  // 0: the target's
   std::uint64_t seed = 1;
+  Drafting drafting = Drafting::sampled;
   Verification verification = Verification::block;
   SamplingParams params;
   toy::Allowed allowed;
@@ -54,8 +56,8 @@ Distribution row_after(const toy::Model& model, const Setting& setting, const Te
     }
   }
   Distribution row;
-  sampling::Transforms(setting.params)
-      .apply(logits.data(), static_cast<int>(logits.size()), text.data(), static_cast<int>(text.size()), row);
+  const int size = std::min(setting.vocabulary, static_cast<int>(logits.size()));
+  sampling::Transforms(setting.params).apply(logits.data(), size, text.data(), static_cast<int>(text.size()), row);
   return row;
 }
 
@@ -171,6 +173,7 @@ std::unique_ptr<Sequence> sequence_of(const Setting& setting, std::unique_ptr<co
   s->max_tree_size = setting.size;
   s->remaining = 40;
   s->verification = setting.verification;
+  s->drafting = setting.drafting;
   if (setting.allowed) {
     s->constraint = std::make_unique<sampling::ConstraintState>(
         std::make_unique<toy::Constraint>(setting.vocabulary, setting.allowed), static_cast<int>(prompt.size()));
@@ -183,7 +186,8 @@ Law law_of_loop(const Setting& setting) {
   toy::Explorer explorer;
   do {
     explorer.restart();
-    toy::Model target(setting.vocabulary, setting.seed), draft(setting.vocabulary, setting.seed + 1000);
+    const int of_draft = setting.draft_vocabulary > 0 ? setting.draft_vocabulary : setting.vocabulary;
+    toy::Model target(setting.vocabulary, setting.seed), draft(of_draft, setting.seed + 1000);
     DraftModelProposer trees(draft, setting.vocabulary);
     Tampered tampered(trees, setting);
     const bool tampers = setting.records_other_rows || setting.withdraws;
@@ -274,6 +278,23 @@ TEST(law_holds_under_transforms) {
     s.params = plain();
     s.params.repeat_penalty = 1.8;  // the history differs by branch
     CHECK_NEAR(error_of(s), 0.0, 1e-12);
+  }
+}
+
+TEST(law_holds_when_vocabularies_differ_in_size) {
+  for (const int of_draft : {2, 4}) {
+    Setting s = setting_of(3, 3, of_draft < 3 ? 1 : 2);  // a toy model cannot read ids that it lacks
+    s.draft_vocabulary = of_draft;
+    for (s.seed = 1; s.seed <= 2; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
+  }
+}
+
+TEST(law_holds_for_argmax_drafts) {
+  Setting s = setting_of(3, 4, 3);
+  s.drafting = Drafting::argmax;
+  for (const Verification verification : {Verification::block, Verification::token}) {
+    s.verification = verification;
+    for (s.seed = 1; s.seed <= 4; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
   }
 }
 
