@@ -12,6 +12,7 @@
 #include "check.h"
 #include "draft_rule.h"
 #include "explorer.h"
+#include "sampling/enumerate.h"
 #include "sampling/gumbel_max.h"
 #include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/block_drafter.h"
@@ -537,38 +538,17 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
 }
 
 Law law_of_target(const Setting& setting, const toy::Model& target) {
-  Law law{{Text(), 1.0}};
-  for (int i = 0; i < setting.length; ++i) {
-    Law longer;
-    for (const auto& [text, probability] : law) {
-      Text context = prompt;
-      context.insert(context.end(), text.begin(), text.end());
-      const Distribution next = law_after(target, setting, context);
-      for (std::size_t t = 0; t < next.tokens.size(); ++t) {
-        Text extended = text;
-        extended.push_back(next.tokens[t]);
-        longer[extended] = probability * next.probs[t];
-      }
-    }
-    law = longer;
-  }
-  return law;
-}
-
-double largest_error(const Law& a, const Law& b) {
-  double error = 0.0;
-  const auto at = [](const Law& law, const Text& text) {
-    const auto found = law.find(text);
-    return found == law.end() ? 0.0 : found->second;
+  const auto row = [&](const Text& text) {
+    Text context = prompt;
+    context.insert(context.end(), text.begin(), text.end());
+    return law_after(target, setting, context);
   };
-  for (const auto& [text, p] : a) error = std::max(error, std::fabs(p - at(b, text)));
-  for (const auto& [text, p] : b) error = std::max(error, std::fabs(p - at(a, text)));
-  return error;
+  return enumerate::law_of(row, idx(setting.length));
 }
 
 double error_of(const Setting& setting, Draft kind, const Replacements& replace = {}) {
-  return largest_error(law_of_loop(setting, kind, replace),
-                       law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
+  return enumerate::distance(law_of_loop(setting, kind, replace),
+                             law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
 }
 
 Setting setting_of(int vocabulary, int num_draft_tokens, int length, bool exact_length) {
@@ -1090,7 +1070,7 @@ TEST(control_mask_after_truncation) {
       if (text[0] != 2) masked_late[text] = probability, kept += probability;
     }
     for (auto& [text, probability] : masked_late) probability /= kept;
-    worst = std::max(worst, largest_error(law, masked_late));
+    worst = std::max(worst, enumerate::distance(law, masked_late));
   }
   CHECK(worst > 0.01);
 }
@@ -1336,7 +1316,7 @@ double error_of_repeated_seed(const Setting& setting, int* drafts) {
     }
     law[output] += explorer.weight;
   } while (explorer.advance());
-  return largest_error(law, law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
+  return enumerate::distance(law, law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
 }
 
 TEST(law_holds_when_a_seed_is_repeated) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "explorer.h"
+#include "sampling/enumerate.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
@@ -211,26 +212,12 @@ Law law_of_loop(const Setting& setting) {
 
 double error_of(const Setting& setting) {
   const toy::Model target(setting.vocabulary, setting.seed);
-  Law expected{{Text(), 1.0}};
-  for (int i = 0; i < setting.length; ++i) {
-    Law longer;
-    for (const auto& [text, probability] : expected) {
-      Text context = prompt;
-      context.insert(context.end(), text.begin(), text.end());
-      const Distribution next = row_after(target, setting, context);
-      for (std::size_t t = 0; t < next.tokens.size(); ++t) {
-        Text extended = text;
-        extended.push_back(next.tokens[t]);
-        longer[extended] = probability * next.probs[t];
-      }
-    }
-    expected = longer;
-  }
-  Law law = law_of_loop(setting);
-  double error = 0.0;
-  for (const auto& [text, p] : expected) error = std::max(error, std::fabs(p - law[text]));
-  for (const auto& [text, p] : law) error = std::max(error, std::fabs(p - expected[text]));
-  return error;
+  const auto row = [&](const Text& text) {
+    Text context = prompt;
+    context.insert(context.end(), text.begin(), text.end());
+    return row_after(target, setting, context);
+  };
+  return enumerate::distance(law_of_loop(setting), enumerate::law_of(row, idx(setting.length)));
 }
 
 Setting setting_of(int vocabulary, int size, int length) {
