@@ -148,25 +148,31 @@ class Rows:
         return {name: run for name, run in rows.items() if any(word in name for word in self.arguments.rows)}
 
 
-def measure(arguments: argparse.Namespace, tiles: pathlib.Path, folder: pathlib.Path) -> None:
-    rows = Rows(arguments, tiles)
-    speeds: dict[tuple[int, str, str, float], list[tuple[float, float]]] = {}
-    disk: list[float] = []
+def cases(arguments: argparse.Namespace, folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path, float]]:
+    """What is generated: in each round every prompt, its file and a temperature."""
     for _ in range(arguments.rounds):
         for name in arguments.prompts:
             prompt = folder / f"{name}.txt"
             prompt.write_text(chat(CHAT_PROMPTS[name]))
             for temperature in arguments.temperatures:
-                for megabytes in arguments.megabytes:
-                    for row, run in rows.all().items():
-                        try:
-                            result = run(megabytes * 10**6, prompt, temperature)
-                        except Unavailable as reason:
-                            print(f"left out: {row}: {reason}")
-                            continue
-                        speeds.setdefault((megabytes, row, name, temperature), []).append(result)
-                    if files := [*tiles.glob("*.tiles")]:
-                        disk.append(direct_speed(files[0]))
+                yield name, prompt, temperature
+
+
+def measure(arguments: argparse.Namespace, tiles: pathlib.Path, folder: pathlib.Path) -> None:
+    rows = Rows(arguments, tiles)
+    speeds: dict[tuple[int, str, str, float], list[tuple[float, float]]] = {}
+    disk: list[float] = []
+    for name, prompt, temperature in cases(arguments, folder):
+        for megabytes in arguments.megabytes:
+            for row, run in rows.all().items():
+                try:
+                    result = run(megabytes * 10**6, prompt, temperature)
+                except Unavailable as reason:
+                    print(f"left out: {row}: {reason}")
+                    continue
+                speeds.setdefault((megabytes, row, name, temperature), []).append(result)
+            if files := [*tiles.glob("*.tiles")]:
+                disk.append(direct_speed(files[0]))
     print("| MB | row | prompt | temperature | tokens/s | tokens a pass |\n|---|---|---|---|---|---|")
     for (megabytes, row, name, temperature), results in sorted(speeds.items()):
         rate, per_pass = (statistics.median(values) for values in zip(*results, strict=True))

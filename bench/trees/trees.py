@@ -16,8 +16,8 @@ import tempfile
 
 from bench.common.options import parser_of
 from bench.common.real_models import FOLDER, PAIR
-from bench.common.texts import CHAT_PROMPTS, chat
-from bench.memory.memory import Rows
+from bench.common.texts import CHAT_PROMPTS
+from bench.memory.memory import Rows, cases
 
 Results = dict[tuple[str, float, str], list[tuple[float, float]]]  # by prompt, temperature and size
 
@@ -25,15 +25,11 @@ Results = dict[tuple[str, float, str], list[tuple[float, float]]]  # by prompt, 
 def measure(arguments: argparse.Namespace, folder: pathlib.Path) -> Results:
     rows = Rows(arguments, folder / "tiles")
     results: Results = {}
-    for _ in range(arguments.rounds):
-        for name in arguments.prompts:
-            prompt = folder / f"{name}.txt"
-            prompt.write_text(chat(CHAT_PROMPTS[name]))
-            for temperature in arguments.temperatures:
-                for size in arguments.sizes:
-                    run = rows.ours("-md", arguments.draft, "--draft-tree", size)
-                    limit = (arguments.megabytes or 10**6) * 10**6
-                    results.setdefault((name, temperature, size), []).append(run(limit, prompt, temperature))
+    limit = (arguments.megabytes or 10**6) * 10**6
+    for name, prompt, temperature in cases(arguments, folder):
+        for size in arguments.sizes:
+            run = rows.ours("-md", arguments.draft, "--draft-tree", size)
+            results.setdefault((name, temperature, size), []).append(run(limit, prompt, temperature))
     return results
 
 

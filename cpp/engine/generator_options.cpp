@@ -97,8 +97,7 @@ const Table<GeneratorOptions>& generator_options() {
                               "with -k auto, let a draft model propose a tree of N tokens instead of a chain, 0 to " +
                                   std::to_string(max_draft_tokens) +
                                   "; 0: chains; \"auto\": as many as pay. 16 is faster for prose where passes are "
-                                  "dear, such as those of a "
-                                  "target that is read from the disk"}},
+                                  "dear, such as those of a target that is read from the disk"}},
                             draft_tree, set_draft_tree),
       generator_row<&GeneratorOptions::auto_cache>(
           {"auto_cache",
