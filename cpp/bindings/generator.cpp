@@ -155,6 +155,29 @@ specdec::Request request_from(const py::object& prompt, const Options& options) 
   return request;
 }
 
+using NamedPictures = std::vector<std::pair<std::string, py::bytes>>;
+
+specdec::PictureFiles files_of(const NamedPictures& pictures) {
+  specdec::PictureFiles files;
+  for (const auto& [name, bytes] : pictures) {
+    auto file = std::make_shared<specdec::PictureFile>();
+    file->name = name;
+    file->bytes = bytes;
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+void add_pictures(specdec::Request& request, const NamedPictures& pictures) {
+  if (pictures.empty()) return;
+  if (!request.prompt_tokens.empty())
+    throw std::invalid_argument("images need a prompt that is a string, not token ids");
+  request.picture_files = files_of(pictures);
+  std::string marks;
+  for (std::size_t i = 0; i < pictures.size(); ++i) marks += specdec::picture_mark(i) + "\n";
+  request.prompt.insert(0, marks);
+}
+
 // The path that `download` returns. Python's Error becomes a C++ Error; other exceptions pass through.
 std::string downloaded(const py::function& download, const std::string& name) {
   const py::gil_scoped_acquire gil;
@@ -179,6 +202,7 @@ void register_generator(py::module_& m) {
   m.def("derived_seed", &specdec::sampling::derived_seed, "seed"_a, "index"_a,
         "The seed of request `index` in a batch with the common seed `seed`.");
 
+  m.def("picture_mark", &specdec::picture_mark, "index"_a, "What stands for a picture in the text of a message.");
   m.def("suggestion", &specdec::suggestion, "word"_a, "candidates"_a,
         "\"; did you mean X?\" for the candidate closest to a word, or \"\" if none is close.");
   m.def("shares", &specdec::shares, "logprobs"_a,
@@ -242,17 +266,19 @@ void register_generator(py::module_& m) {
           "What draft=\"auto\" chose, or \"\".")
       .def(
           "submit",
-          [](StoppedAtExit& self, const py::object& prompt, bool score_prompt, bool read_prompt,
-             const Options& options) {
+          [](StoppedAtExit& self, const py::object& prompt, const NamedPictures& pictures, bool score_prompt,
+             bool read_prompt, const Options& options) {
             specdec::Request request = request_from(prompt, options);
+            add_pictures(request, pictures);
             request.logprobs = true;  // every piece has one
             request.score_prompt = score_prompt;
             request.read_prompt = read_prompt;
             warn(self.get().note_of(request));
             return without_gil([&] { return self.get().submit(request, SignalCheck()); });
           },
-          "prompt"_a, "score_prompt"_a, "read_prompt"_a,
-          "Submits a request; any thread may call it. Takes the options of request_options(). read_prompt: read the "
+          "prompt"_a, "pictures"_a, "score_prompt"_a, "read_prompt"_a,
+          "Submits a request; any thread may call it. Takes the options of request_options(). pictures: (name, bytes), "
+          "which come before the prompt. read_prompt: read the "
           "prompt even if max_tokens is 0.")
       .def(
           "submit_reading",
@@ -382,25 +408,28 @@ void register_generator(py::module_& m) {
           "continues_answer: the last message is the beginning of the answer.")
       .def(
           "chat",
-          [](StoppedAtExit& self, std::string messages, std::string tools, std::string callable, bool is_required,
-             bool is_parallel, bool continues_answer, const Options& options) {
+          [](StoppedAtExit& self, std::string messages, const NamedPictures& pictures, std::string tools,
+             std::string callable, bool is_required, bool is_parallel, bool continues_answer, const Options& options) {
             specdec::Request request;
             set_options(specdec::request_options(), request, options,
                         {"tools", "tool_choice", "parallel_tool_calls", "continue_final_message"});
             specdec::Conversation conversation{std::move(messages), std::move(tools), true};
             conversation.continues_answer = continues_answer;
+            conversation.pictures = files_of(pictures);
             const specdec::ToolUse tool_use{is_parallel, is_required};
             return without_gil([&] {
               const specdec::Chat& chat = self.get().chat();
-              request.prompt_tokens = chat.tokens(conversation, SignalCheck());
+              request.set_prompt(chat.tokens(conversation, SignalCheck()));
               conversation.tools = std::move(callable);
               std::shared_ptr<const specdec::ChatOutputParser> parser =
                   chat.prepare_answer(conversation, tool_use, request);
               return ChatPrompt{std::move(request), std::move(parser)};
             });
           },
-          "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a, "continues_answer"_a,
-          "The same as chat_prompt(), as a prompt for submit(), with its options. Control tokens written in messages "
+          "messages"_a, "pictures"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a,
+          "continues_answer"_a,
+          "The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose marks "
+          "(picture_mark()) stand in the messages. Control tokens written in messages "
           "and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; "
           "is_parallel: more than one may be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })

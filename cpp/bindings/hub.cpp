@@ -19,6 +19,8 @@ void register_hub(py::module_& m) {
       },
       "name"_a, "paths"_a,
       "The files of the named model among a repository's paths; all parts of a split model. ModelError.");
+  m.def("hub_projectors", &specdec::projectors_among, "paths"_a,
+        "The projectors among a repository's paths, the best first.");
   m.def(
       "companion_of",
       [](const std::string& target) {

@@ -9,6 +9,7 @@
 #include "chat/chat_output.h"
 #include "chat/chat_output_parsers.h"
 #include "chat/jinja_template.h"
+#include "pictures/picture_file.h"
 
 namespace specdec {
 
@@ -26,6 +27,7 @@ struct Conversation {
   // The last message is the beginning of the assistant's answer and is continued where it ends. Replaces
   // add_generation_prompt.
   bool continues_answer = false;
+  PictureFiles pictures = {};  // whose marks (picture_mark()) stand in the messages
 };
 
 Conversation conversation(const std::vector<ChatMessage>& messages);

@@ -1,6 +1,7 @@
 #include "cli/chat_conversation.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cli/picture_files.h"
 #include "engine/prompt.h"
 
 namespace specdec::cli {
@@ -22,7 +24,7 @@ ChatConversation::ChatConversation(const Generator& generator, const std::string
 // Throws if the template cannot be used with this system prompt.
 void ChatConversation::check_template() {
   if (!has_template()) return;
-  std::vector<Turn> turns = {{"?", {}}};
+  std::vector<Turn> turns = {{"?", {}, {}}};
   turns.swap(turns_);
   try {
     (void)prompt(0);
@@ -48,7 +50,9 @@ void ChatConversation::set_system(const std::string& system) {
   }
 }
 
-void ChatConversation::ask(const std::string& question) { turns_.push_back({question, {}}); }
+void ChatConversation::ask(const std::string& question, PictureFiles pictures) {
+  turns_.push_back({question, {}, std::move(pictures)});
+}
 
 void ChatConversation::add_to_answer(const Answer& more) {
   Answer& answer = turns_.back().answer;
@@ -64,27 +68,36 @@ bool ChatConversation::forget_turn() {
   return true;
 }
 
-std::vector<Token> ChatConversation::prompt(std::size_t left_out) const {
-  std::vector<Token> tokens;
+Text ChatConversation::prompt(std::size_t left_out) const {
+  Text prompt;
+  PictureFiles pictures;
+  const auto question_of = [&pictures](const Turn& turn) {
+    const std::string marks = marks_of(turn.pictures, pictures.size());
+    pictures.insert(pictures.end(), turn.pictures.begin(), turn.pictures.end());
+    return marks + turn.question;
+  };
   if (has_template()) {
     std::vector<ChatMessage> messages;
     if (!system_.empty()) messages.push_back({"system", system_});
     for (std::size_t i = left_out; i < turns_.size(); ++i) {
-      messages.push_back({"user", turns_[i].question});
+      messages.push_back({"user", question_of(turns_[i])});
       if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
     }
-    tokens = generator_->chat().tokens(conversation(messages));
+    Conversation whole = conversation(messages);
+    whole.pictures = pictures;
+    prompt = generator_->chat().tokens(whole);
   } else {
     std::string text = system_;
     for (std::size_t i = left_out; i < turns_.size(); ++i) {
-      text += (text.empty() ? "" : "\n") + turns_[i].question;
+      text += (text.empty() ? "" : "\n") + question_of(turns_[i]);
       if (i + 1 < turns_.size()) text += turns_[i].answer.text;
     }
-    tokens = generator_->tokenize(text);
+    prompt = read_prompt(generator_->vocabulary(), generator_->pictures(), MarkedText{text, {}}, pictures,
+                         std::numeric_limits<int>::max(), {});
   }
   const std::vector<Token>& answer = turns_.back().answer.tokens;
-  tokens.insert(tokens.end(), answer.begin(), answer.end());
-  return tokens;
+  prompt.tokens.insert(prompt.tokens.end(), answer.begin(), answer.end());
+  return prompt;
 }
 
 // Everything after an omitted turn must be read again, so many turns are omitted at once to make room for the next
@@ -94,7 +107,7 @@ ChatConversation::Fit ChatConversation::fit(std::size_t reserve) const {
   const auto attempt = [&](std::size_t left_out, std::size_t room) -> std::optional<Fit> {
     try {
       Fit found = {prompt(left_out), left_out};
-      if (found.tokens.size() <= room) return found;
+      if (found.text.tokens.size() <= room) return found;
     } catch (const ContextFull&) {
     }
     return std::nullopt;
@@ -102,7 +115,7 @@ ChatConversation::Fit ChatConversation::fit(std::size_t reserve) const {
   if (std::optional<Fit> all = attempt(left_out_, context - std::min(reserve, context))) return *std::move(all);
   std::size_t too_few = left_out_;
   Fit best = {prompt(turns_.size() - 1), turns_.size() - 1};
-  if (best.tokens.size() > context) fail_prompt_too_long(best.tokens.size(), true, generator_->n_ctx());
+  if (best.text.tokens.size() > context) fail_prompt_too_long(best.text.tokens.size(), true, generator_->n_ctx());
   while (best.left_out > too_few + 1) {
     const std::size_t middle = too_few + (best.left_out - too_few) / 2;
     if (std::optional<Fit> found = attempt(middle, context / 2)) best = *std::move(found);
@@ -115,7 +128,7 @@ ChatConversation::Use ChatConversation::use() const {
   if (turns_.empty()) return {0, 0};
   try {
     const Fit found = fit(0);
-    return {found.tokens.size(), turns_.size() - found.left_out};
+    return {found.text.tokens.size(), turns_.size() - found.left_out};
   } catch (const ContextFull&) {
     return {0, 0};
   }
@@ -124,7 +137,7 @@ ChatConversation::Use ChatConversation::use() const {
 void ChatConversation::prepare(Request& request, int reserve) {
   Fit found = fit(idx(reserve));
   request.prompt.clear();
-  request.prompt_tokens = std::move(found.tokens);
+  request.set_prompt(std::move(found.text));
   left_out_ = found.left_out;
 }
 

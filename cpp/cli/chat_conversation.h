@@ -37,7 +37,7 @@ class ChatConversation {
     bool is_empty() const { return tokens.empty(); }
   };
   // The last turn.
-  void ask(const std::string& question);
+  void ask(const std::string& question, PictureFiles pictures = {});
   void add_to_answer(const Answer& more);
   bool has_answer() const { return !turns_.empty() && !turns_.back().answer.is_empty(); }
   const Answer& answer() const { return turns_.back().answer; }
@@ -58,13 +58,14 @@ class ChatConversation {
   struct Turn {
     std::string question;
     Answer answer;
+    PictureFiles pictures;  // before the question
   };
   struct Fit {
-    std::vector<Token> tokens;
+    Text text;
     std::size_t left_out;
   };
   Fit fit(std::size_t reserve) const;
-  std::vector<Token> prompt(std::size_t left_out) const;
+  Text prompt(std::size_t left_out) const;
   void check_template();
 
   const Generator* generator_;

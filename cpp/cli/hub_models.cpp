@@ -15,7 +15,9 @@
 
 namespace specdec::cli {
 
-std::string local_model(const std::string& path) {
+namespace {
+
+std::string downloaded(const std::string& path, bool with_projector) {
   if (!is_hub_name(path)) return path;
   ProgressLine line;
   HubCallbacks callbacks;
@@ -31,8 +33,13 @@ std::string local_model(const std::string& path) {
     line.clear();
     note("note: " + sentence + "\n");
   };
-  return download_model(parse_hub_name(path), callbacks);
+  return download_model(parse_hub_name(path), callbacks, with_projector);
 }
+
+}  // namespace
+
+std::string local_model(const std::string& path) { return downloaded(path, false); }
+std::string local_target(const std::string& path) { return downloaded(path, true); }
 
 HubName hub_name(const std::string& text) {
   if (const std::optional<HubName> known = short_name(text)) return *known;

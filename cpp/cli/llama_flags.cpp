@@ -109,9 +109,11 @@ constexpr Flags table[] = {
     {"--embedding --embeddings", "`specdec serve` always has /v1/embeddings"},
     {"--rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
      "reranking is not supported; embeddings are pooled as the file says, and the text before the cursor comes first"},
-    {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
-     "-mmdev --mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
-     "models read text only"},
+    {"-mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto",
+     "--mmproj takes a file, \"auto\" (the default) or \"none\"; -hf downloads a repository's projector"},
+    {"--mmproj-offload --no-mmproj-offload -mmdev --mmproj-device --image-min-tokens --image-max-tokens "
+     "--mtmd-batch-max-tokens --media-path",
+     "the projector runs on the CPU, with the sizes of pictures that its file says"},
     {"--models-preset --tags", "a server serves one model (-m, -hf) or those of a folder (--models-dir)"},
     {"--sleep-idle-seconds --reuse-port --lora-init-without-apply --log-prompts-dir",
      "`specdec serve --help-all` lists what can be set"},

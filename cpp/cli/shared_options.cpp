@@ -201,7 +201,7 @@ void resolve_models(GeneratorOptions& options) {
   }
   choose_draft(options);
   options.progress = load_progress();
-  options.target = local_model(options.target);
+  options.target = local_target(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
   if (!options.use_mmap && !has_huge_pages())
     note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");

@@ -22,9 +22,10 @@ ChatTexts texts_of(const Model& model) {
 
 }  // namespace
 
-Chat::Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, JsonCalls json_calls)
+Chat::Chat(const Model& target, PictureReader& reader, const std::optional<std::string>& given, int n_ctx, JsonCalls json_calls)
     : vocabulary_(target.vocabulary()),
       texts_(texts_of(target)),
+      reader_(reader),
       n_ctx_(n_ctx),
       json_calls_(json_calls),
       has_template_(given || !texts_.tmpl.empty()),
@@ -37,12 +38,14 @@ void Chat::set_template(ChatTemplate chat_template) {
 
 MarkedText Chat::prompt(const Conversation& conversation) const { return template_.render(conversation, texts_); }
 
-std::vector<Token> Chat::tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
-  return tokenize_prompt(vocabulary_, prompt(conversation), n_ctx_, cancelled);
+Text Chat::tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
+  return read_prompt(vocabulary_, reader_, prompt(conversation), conversation.pictures, n_ctx_, cancelled);
 }
 
 std::size_t Chat::num_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
-  return tokenize_prompt(vocabulary_, prompt(conversation), std::numeric_limits<int>::max(), cancelled).size();
+  constexpr int no_limit = std::numeric_limits<int>::max();
+  return read_prompt(vocabulary_, reader_, prompt(conversation), conversation.pictures, no_limit, cancelled)
+      .tokens.size();
 }
 
 bool Chat::writes_calls() const {

@@ -10,6 +10,7 @@
 
 #include "chat/chat_output.h"
 #include "chat/chat_template.h"
+#include "engine/picture_reader.h"
 #include "engine/request.h"
 #include "llama/model.h"
 #include "llama/vocabulary.h"
@@ -19,7 +20,8 @@ namespace specdec {
 class Chat {
  public:
   // given: the name or text of a template to use instead of the model's own. Throws std::invalid_argument, ModelError.
-  Chat(const Model& target, const std::optional<std::string>& given, int n_ctx,
+  // reader: of pictures; must outlive the chat.
+  Chat(const Model& target, PictureReader& reader, const std::optional<std::string>& given, int n_ctx,
        JsonCalls json_calls = JsonCalls::without_others);
 
   // Without one, messages are joined as plain text.
@@ -30,7 +32,7 @@ class Chat {
   // The conversation as a prompt, and the tokens of that prompt. Throw ModelError, std::invalid_argument; tokens()
   // ContextFull, and Cancelled once `cancelled` returns true.
   MarkedText prompt(const Conversation& conversation) const;
-  std::vector<Token> tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
+  Text tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
   // The number of these tokens, also if they do not fit the context.
   std::size_t num_tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
 
@@ -53,6 +55,7 @@ class Chat {
 
   const Vocabulary vocabulary_;
   const ChatTexts texts_;  // the target's
+  PictureReader& reader_;
   const int n_ctx_;
   const JsonCalls json_calls_;
   bool has_template_;  // the model's own, or one that was given

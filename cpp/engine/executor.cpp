@@ -355,7 +355,7 @@ bool Executor::is_worth_ending(const Scheduler::PromptPass& pass) const {
   const std::shared_ptr<RequestHandle> next =
       waiting != unfinished_.end() ? waiting->second : queue_->first_submitted();
   if (!next) return true;
-  const int shared = common_prefix(next->request()->sequence().tokens, pass.request->sequence().tokens, pass.end);
+  const int shared = common_prefix(next->request()->sequence(), pass.request->sequence(), pass.end);
   return 2 * (shared - pass.begin) >= num_tokens;
 }
 

@@ -46,7 +46,8 @@ JsonCalls json_calls(const std::string& name) { return name == "never" ? JsonCal
 Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
     : options_(checked(options)),
       models_(load_models(options_, std::move(threads))),
-      chat_(models_.target_model(), options_.chat_template, models_.n_ctx(), json_calls(options_.json_tool_calls)),
+      pictures_(models_.shared_target(), models_.picture_options()),
+      chat_(models_.target_model(), pictures_, options_.chat_template, models_.n_ctx(), json_calls(options_.json_tool_calls)),
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
       draft_length_(auto_options(models_.target_model())),
@@ -55,6 +56,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       hidden_row_reader_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences),
       prefixes_(options_, models_, decoder_, scheduler_, executor_) {
+  if (options_.mmproj != "auto") pictures_.load();
   Executor::Options run;
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
@@ -95,8 +97,8 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   const int num_draft_tokens = has_drafts ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
   std::unique_ptr<sampling::Constraint> constraint = constraints_.compile(request);
-  std::vector<Token> prompt = prompt_tokens(request, cancelled);
-  sampling::TokenRules rules = tokens_.rules(request, static_cast<int>(prompt.size()));
+  Text prompt = prompt_of(request, cancelled);
+  sampling::TokenRules rules = tokens_.rules(request, prompt.length());
   auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, std::move(prompt), seed,
                                                       num_draft_tokens, std::move(rules));
   if (num_draft_tokens == auto_draft_tokens) {
@@ -109,13 +111,23 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   return scheduled;
 }
 
-std::vector<Token> Generator::prompt_tokens(const Request& request, const CancelCheck& cancelled) const {
-  std::vector<Token> tokens = request.prompt_tokens;
-  if (tokens.empty()) tokens = tokenize_prompt(vocabulary(), request.prompt, n_ctx(), cancelled);
-  if (tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
-  for (const Token token : tokens) check_range("a prompt token", token, models_.token_ids());
-  if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
-  return tokens;
+Text Generator::prompt_of(const Request& request, const CancelCheck& cancelled) const {
+  Text prompt(request.prompt_tokens);
+  prompt.pictures = request.pictures;
+  if (prompt.tokens.empty()) {
+    prompt = read_prompt(vocabulary(), pictures_, MarkedText{request.prompt, {}}, request.picture_files, n_ctx(),
+                         cancelled);
+  }
+  if (prompt.tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
+  check_tokens("a prompt token", prompt, models_.token_ids());
+  if (prompt.length() > n_ctx()) fail_prompt_too_long(prompt.tokens.size(), true, n_ctx());
+  if (prompt.pictures.empty()) return prompt;
+  if (!models_.target_context().reads_pictures()) throw std::invalid_argument(pictures_.why_not());
+  if (prompt.tokens.back() == in_picture)
+    throw std::invalid_argument("the prompt ends with a picture; text must follow, for example a question about it");
+  if (request.score_prompt)
+    throw std::invalid_argument("a prompt with pictures has no scores; leave out score_prompt, or the pictures");
+  return prompt;
 }
 
 std::string Generator::note_of(const Request& request) const {

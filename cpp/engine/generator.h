@@ -20,6 +20,7 @@
 #include "engine/hidden_row_reader.h"
 #include "engine/loaded_models.h"
 #include "engine/pass_times.h"
+#include "engine/picture_reader.h"
 #include "engine/request.h"
 #include "engine/request_constraints.h"
 #include "engine/request_handle.h"
@@ -77,6 +78,7 @@ class Generator {
                         const CancelCheck& cancelled = {});
 
   SavedPrefixes& prefixes() { return prefixes_; }
+  PictureReader& pictures() const { return pictures_; }
   Chat& chat() { return chat_; }
   const Chat& chat() const { return chat_; }
   // What is loaded, and how it was planned.
@@ -105,11 +107,12 @@ class Generator {
  private:
   void check_text(const std::vector<Token>& tokens) const;
   std::shared_ptr<ScheduledRequest> schedule(const Request& request, const CancelCheck& cancelled);
-  std::vector<Token> prompt_tokens(const Request& request, const CancelCheck& cancelled) const;
+  Text prompt_of(const Request& request, const CancelCheck& cancelled) const;
   DraftingState drafting_state(const ScheduledRequest* request) const;
 
   const GeneratorOptions options_;
   LoadedModels models_;
+  mutable PictureReader pictures_;
   Chat chat_;
   RequestConstraints constraints_;
   RequestTokens tokens_;

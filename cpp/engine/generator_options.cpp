@@ -56,6 +56,14 @@ const Table<GeneratorOptions>& generator_options() {
             "or \"auto\": \"mtp\", else a small model of the target's family from the Hugging Face hub, else "
             "\"suffix\"; or \"none\" (default with -m: one on disk)"}},
           draft, set_draft),
+      generator_row<&GeneratorOptions::mmproj>(
+          {"mmproj",
+           Path{},
+           {"Models",
+            {"-mm", "--mmproj"},
+            "FILE",
+            "projector with which the target reads pictures; or \"auto\": one beside the target's file, if there is "
+            "one; or \"none\""}}),
       generator_row<&GeneratorOptions::draft_corpus>(
           {"draft_corpus",
            Path{},

@@ -22,6 +22,7 @@ constexpr int all_experts = 100000;  // as n_cpu_moe: more layers than any model
 struct GeneratorOptions {
   std::string target;  // GGUF path
   DraftSource draft;
+  std::string mmproj = "auto";  // the projector for pictures: a file, "auto" or "none" (engine/projector_search.h)
   // Tokens; none: the target's training context, at most default_context; 0: as much of that context as fits into
   // memory.
   std::optional<int> n_ctx;

@@ -123,6 +123,13 @@ void LoadedModels::note_weights_without_kernels(const Model& model) {
        model.device_names() + ": " + model.weights_without_kernels());
 }
 
+PictureReader::Options LoadedModels::picture_options() const {
+  PictureReader::Options pictures{plan_.projector.path, plan_.projector.why_not, threads_->size(), options_.n_batch};
+  if (pictures.why_not.empty() && !target_->reads_pictures())
+    pictures.why_not = "a target on a device reads no pictures yet; run it on the CPU (n_gpu_layers 0, -ngl 0)";
+  return pictures;
+}
+
 std::string LoadedModels::placement() const {
   const std::string &target = place_of_target().text, &draft = place_of_draft().text;
   return target + (target.empty() || draft.empty() ? "" : "; ") + draft;
@@ -156,6 +163,7 @@ void LoadedModels::make_target_context() {
   context.kv_type = parse_kv_type(options_.kv_type);
   // A draft's passes need no width: its rows do not decide the output.
   context.width = options_.exact && target_model_->is_on_device() ? exact_width : 0;
+  context.reads_pictures = plan_.projector.why_not.empty();
   if (has_draft(plan_.draft_source)) {
     context.num_snapshots = options_.num_draft_tokens > 0 ? options_.num_draft_tokens : default_snapshots;
   }

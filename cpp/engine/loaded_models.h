@@ -9,6 +9,7 @@
 #include "base/argument.h"
 #include "engine/generator_options.h"
 #include "engine/model_plan.h"
+#include "engine/picture_reader.h"
 #include "llama/context.h"
 #include "llama/head_context.h"
 #include "llama/model.h"
@@ -48,6 +49,7 @@ class LoadedModels {
     return drafts_.empty() ? nullptr : drafts_.front().get();
   }
 
+  PictureReader::Options picture_options() const;
   const ModelPlan& plan() const { return plan_; }
   const Place& place_of_target() const { return plan_.target.place; }
   const Place& place_of_draft() const { return draft_place_; }

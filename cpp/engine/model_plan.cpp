@@ -36,6 +36,7 @@ class Planner {
     plan_.draft_choice = std::move(resolved.choice);
     plan_.head = std::move(resolved.head);
     plan_.has_found_head_file = resolved.was_chosen && plan_.head.kind != HeadKind::none;
+    plan_.projector = find_projector(options_.mmproj, plan_.target.parts.front());
     plan_context(resolved.parts);
     plan_target();
     if (!resolved.parts.empty()) plan_draft(std::move(resolved.parts));

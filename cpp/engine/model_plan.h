@@ -9,6 +9,7 @@
 
 #include "engine/generator_options.h"
 #include "engine/memory.h"
+#include "engine/projector_search.h"
 #include "engine/resolved_draft.h"
 #include "engine/streaming_plan.h"
 #include "gguf/gguf_file.h"
@@ -52,6 +53,7 @@ struct ModelPlan {
   MemoryNeed memory;                  // on all devices together
   StreamingPlan streaming;            // is_needed(): weights of the target are read from the disk in every pass
   std::vector<std::string> notes;     // about what cannot be done as asked
+  FoundProjector projector;           // for pictures
 
   // What may be left out if building fails.
   bool has_found_own_head = false, has_found_head_file = false, has_default_place = false;

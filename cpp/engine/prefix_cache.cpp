@@ -5,21 +5,11 @@
 #include <new>
 #include <utility>
 
-#include "engine/slot_choice.h"
-
 namespace specdec {
 namespace {
 
 std::uint64_t bytes_of(const PrefixFile& prefix) {
-  return prefix.target_state.size() + prefix.draft_state.size() + prefix.tokens.size() * sizeof(Token);
-}
-
-bool begins_with(const std::vector<Token>& tokens, const std::vector<Token>& prefix) {
-  return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
-}
-
-std::vector<Token> first(const std::vector<Token>& tokens, int length) {
-  return {tokens.begin(), tokens.begin() + length};
+  return prefix.target_state.size() + prefix.draft_state.size() + prefix.text.tokens.size() * sizeof(Token);
 }
 
 }  // namespace
@@ -27,31 +17,31 @@ std::vector<Token> first(const std::vector<Token>& tokens, int length) {
 PrefixCache::PrefixCache(std::unique_ptr<SlotStates> states, Options options)
     : states_(std::move(states)), options_(std::move(options)) {}
 
-int PrefixCache::usable_prefix(const std::vector<Token>& kept, const std::vector<Token>& prompt, int usable) const {
+int PrefixCache::usable_prefix(const Text& kept, const Text& prompt, int usable) const {
   const int length = common_prefix(kept, prompt, usable);
-  const bool is_usable = options_.goes_back || length == static_cast<int>(kept.size());
+  const bool is_usable = options_.goes_back || length == kept.length();
   return is_usable && length >= min_length ? length : 0;
 }
 
-PrefixCache::Best PrefixCache::best_prefix(const std::vector<Token>& prompt, int usable) {
+PrefixCache::Best PrefixCache::best_prefix(const Text& prompt, int usable) {
   Best best;
   for (const Kept& kept : kept_) {
-    const int length = usable_prefix(kept->tokens, prompt, usable);
+    const int length = usable_prefix(kept->text, prompt, usable);
     if (length > best.length) best = {length, kept, ""};
   }
   if (!options_.folder) return best;
-  for (const auto& [name, tokens] : options_.folder->prefixes()) {
-    const int length = usable_prefix(tokens, prompt, usable);
-    if (length > best.length && static_cast<int>(tokens.size()) < too_long_) best = {length, nullptr, name};
+  for (const auto& [name, text] : options_.folder->prefixes()) {
+    const int length = usable_prefix(text, prompt, usable);
+    if (length > best.length && text.length() < too_long_) best = {length, nullptr, name};
   }
   return best;
 }
 
-int PrefixCache::longest_prefix(const std::vector<Token>& prompt, int usable) {
+int PrefixCache::longest_prefix(const Text& prompt, int usable) {
   return best_prefix(prompt, usable).length;
 }
 
-bool PrefixCache::restore(const std::vector<Token>& prompt, int usable, int slot) {
+bool PrefixCache::restore(const Text& prompt, int usable, int slot) {
   Best best = best_prefix(prompt, usable);
   if (best.length == 0) return false;
   const bool is_kept = best.kept != nullptr;
@@ -61,7 +51,7 @@ bool PrefixCache::restore(const std::vector<Token>& prompt, int usable, int slot
     best.kept = std::make_shared<const PrefixFile>(std::move(*file));
   }
   const bool is_restored = states_->restore(slot, *best.kept);
-  if (!is_restored) too_long_ = std::min(too_long_, static_cast<int>(best.kept->tokens.size()));
+  if (!is_restored) too_long_ = std::min(too_long_, best.kept->text.length());
   if (is_kept) {
     const auto kept = std::find(kept_.begin(), kept_.end(), best.kept);
     kept_.splice(kept_.begin(), kept_, kept);
@@ -88,43 +78,43 @@ void PrefixCache::keep_in_memory(const Kept& prefix) {
     return;
   }
   for (auto kept = kept_.begin(); kept != kept_.end();)
-    kept = begins_with(prefix->tokens, (*kept)->tokens) ? drop(kept) : std::next(kept);
+    kept = begins_with(prefix->text, (*kept)->text) ? drop(kept) : std::next(kept);
   while (memory_used_ + bytes > options_.memory_bytes) drop(std::prev(kept_.end()));
   kept_.splice(kept_.begin(), added);
   memory_used_ += bytes;
 }
 
-bool PrefixCache::is_in_memory(const std::vector<Token>& tokens) {
+bool PrefixCache::is_in_memory(const Text& text) {
   const auto found =
-      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return begins_with(kept->tokens, tokens); });
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return begins_with(kept->text, text); });
   if (found == kept_.end()) return false;
   kept_.splice(kept_.begin(), kept_, found);
   return true;
 }
 
-bool PrefixCache::is_in_folder(const std::vector<Token>& tokens) {
+bool PrefixCache::is_in_folder(const Text& text) {
   const auto& prefixes = options_.folder->prefixes();
   return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](const auto& prefix) { return begins_with(prefix.second, tokens); });
+                     [&](const auto& prefix) { return begins_with(prefix.second, text); });
 }
 
-void PrefixCache::overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept {
+void PrefixCache::overwritten(int slot, const Text& text, int length) noexcept {
   try {
     in_folder_.erase(slot);
-    if (options_.memory_bytes == 0 || !is_worth_keeping(length) || is_in_memory(first(tokens, length))) return;
-    keep_in_memory(std::make_shared<const PrefixFile>(states_->save(slot, tokens, length)));
+    if (options_.memory_bytes == 0 || !is_worth_keeping(length) || is_in_memory(prefix_of(text, length))) return;
+    keep_in_memory(std::make_shared<const PrefixFile>(states_->save(slot, text, length)));
   } catch (...) {  // no memory, or the draft's head was interrupted
   }
 }
 
-bool PrefixCache::idle(int slot, const std::vector<Token>& tokens, int length) noexcept {
+bool PrefixCache::idle(int slot, const Text& text, int length) noexcept {
   try {
     if (!options_.folder || !is_worth_keeping(length)) return true;
-    std::vector<Token> cached = first(tokens, length);
-    if (in_folder_[slot] == cached) return true;
+    Text cached = prefix_of(text, length);
+    if (const Text& known = in_folder_[slot]; known.length() == length && begins_with(known, cached)) return true;
     if (!is_in_folder(cached)) {
       if (options_.folder->has_waiting()) return false;  // one at a time: each takes memory until it is written
-      options_.folder->write(states_->save(slot, tokens, length));
+      options_.folder->write(states_->save(slot, text, length));
     }
     in_folder_[slot] = std::move(cached);
   } catch (...) {  // as above

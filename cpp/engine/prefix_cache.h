@@ -30,10 +30,10 @@ class PrefixCache final : public PrefixStore {
 
   PrefixCache(std::unique_ptr<SlotStates> states, Options options);
 
-  int longest_prefix(const std::vector<Token>& prompt, int usable) override;
-  bool restore(const std::vector<Token>& prompt, int usable, int slot) override;
-  void overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept override;
-  bool idle(int slot, const std::vector<Token>& tokens, int length) noexcept override;
+  int longest_prefix(const Text& prompt, int usable) override;
+  bool restore(const Text& prompt, int usable, int slot) override;
+  void overwritten(int slot, const Text& text, int length) noexcept override;
+  bool idle(int slot, const Text& text, int length) noexcept override;
 
   std::uint64_t memory_used() const { return memory_used_; }
   std::size_t num_in_memory() const { return kept_.size(); }
@@ -49,11 +49,11 @@ class PrefixCache final : public PrefixStore {
 
   static constexpr int min_length = 32;  // tokens; reading fewer is as fast as restoring them
 
-  Best best_prefix(const std::vector<Token>& prompt, int usable);
-  int usable_prefix(const std::vector<Token>& kept, const std::vector<Token>& prompt, int usable) const;
+  Best best_prefix(const Text& prompt, int usable);
+  int usable_prefix(const Text& kept, const Text& prompt, int usable) const;
   bool is_worth_keeping(int length) const { return min_length <= length && length < too_long_; }
-  bool is_in_folder(const std::vector<Token>& tokens);
-  bool is_in_memory(const std::vector<Token>& tokens);
+  bool is_in_folder(const Text& text);
+  bool is_in_memory(const Text& text);
   void keep_in_memory(const Kept& prefix);
   List::iterator drop(List::iterator kept);
 
@@ -62,7 +62,7 @@ class PrefixCache final : public PrefixStore {
   List kept_;  // the last used first
   std::uint64_t memory_used_ = 0;
   int too_long_ = std::numeric_limits<int>::max();  // tokens of the shortest prefix that could not be restored
-  std::map<int, std::vector<Token>> in_folder_;     // by slot: the tokens that idle() last found there, or wrote
+  std::map<int, Text> in_folder_;  // by slot: the text that idle() last found there, or wrote
 };
 
 }  // namespace specdec

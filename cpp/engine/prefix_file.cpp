@@ -3,15 +3,47 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
+#include "nlohmann/json.hpp"
 #include "platform/file.h"
 
 namespace specdec {
 namespace {
 
 constexpr char magic[] = "SDPREFIX";
-constexpr std::uint32_t version = 2;
+constexpr std::uint32_t version = 3;
 constexpr std::size_t max_token_bytes = sizeof(Token) << 24;
+constexpr std::size_t max_picture_bytes = std::size_t{1} << 20;
+
+std::string json_of(const std::vector<Picture>& pictures) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Picture& picture : pictures)
+    list.push_back({picture.place, picture.num_rows, picture.num_positions, picture.key});
+  return list.dump();
+}
+
+Text text_of(std::vector<Token> tokens, const std::string& pictures) {
+  Text text(std::move(tokens));
+  int end = 0;
+  try {
+    for (const nlohmann::json& item : nlohmann::json::parse(pictures)) {
+      Picture picture;
+      picture.place = item.at(0).get<int>();
+      picture.num_rows = item.at(1).get<int>();
+      picture.num_positions = item.at(2).get<int>();
+      picture.key = item.at(3).get<std::string>();
+      const bool fits = picture.place >= end && picture.num_rows > 0 && picture.num_positions > 0 &&
+                        picture.num_rows <= text.length() - picture.place;
+      if (!fits) throw UnusableFile("pictures that do not fit the text");
+      end = picture.end();
+      text.pictures.push_back(std::move(picture));
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw UnusableFile("its list of pictures is damaged");
+  }
+  return text;
+}
 
 // A name that was meant for another option must not cost its file.
 void check_replaceable(const std::string& path) {
@@ -29,7 +61,8 @@ void write_prefix_file(const std::string& path, const PrefixFile& prefix) {
   CheckedFileWriter file(path, magic, version);
   file.field(prefix.target_key);
   file.field(prefix.draft_key);
-  file.field(prefix.tokens);
+  file.field(prefix.text.tokens);
+  file.field(json_of(prefix.text.pictures));
   file.field(prefix.target_state);
   file.field(&prefix.num_draft_tokens, sizeof prefix.num_draft_tokens);
   file.field(prefix.draft_state);
@@ -41,17 +74,16 @@ PrefixFile read_prefix_file(const std::string& path) {
   PrefixFile prefix;
   prefix.target_key = file.field();
   prefix.draft_key = file.field();
-  prefix.tokens = file.values<Token>();
+  prefix.text = text_of(file.values<Token>(), file.field());
   prefix.target_state = file.field();
   const auto counts = file.values<std::uint64_t>();
   prefix.draft_state = file.field();
-  if (counts.size() != 1 || !file.at_end() || counts[0] > prefix.tokens.size()) file.fail();
+  if (counts.size() != 1 || !file.at_end() || counts[0] > prefix.text.tokens.size()) file.fail();
   prefix.num_draft_tokens = counts[0];
   return prefix;
 }
 
-std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key,
-                                      const std::string& draft_key) {
+Text read_prefix_text(const std::string& path, const std::string& target_key, const std::string& draft_key) {
   CheckedFileStart file(path, magic, version);
   if (file.field(target_key.size()) != target_key || file.field(draft_key.size()) != draft_key)
     throw UnusableFile(path + ": is for another model");
@@ -59,7 +91,7 @@ std::vector<Token> read_prefix_tokens(const std::string& path, const std::string
   if (bytes.empty() || bytes.size() % sizeof(Token) != 0) throw UnusableFile(path + ": is damaged");
   std::vector<Token> tokens(bytes.size() / sizeof(Token));
   std::memcpy(tokens.data(), bytes.data(), bytes.size());
-  return tokens;
+  return text_of(std::move(tokens), file.field(max_picture_bytes));
 }
 
 }  // namespace specdec

@@ -21,10 +21,6 @@ std::string hash_of(const void* data, std::size_t bytes) {
   return hash.text();
 }
 
-bool begins_with(const std::vector<Token>& tokens, const std::vector<Token>& prefix) {
-  return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
-}
-
 }  // namespace
 
 PrefixFolder::PrefixFolder(std::string folder, std::uint64_t most_bytes, std::string target_key, std::string draft_key,
@@ -51,11 +47,14 @@ PrefixFolder::~PrefixFolder() {
   writer_.join();
 }
 
-std::string PrefixFolder::name_of(const std::vector<Token>& tokens) const {
-  return key_hash_ + "-" + hash_of(tokens.data(), tokens.size() * sizeof(Token)) + extension;
+std::string PrefixFolder::name_of(const Text& text) const {
+  Fingerprint hash;
+  hash.add(text.tokens.data(), text.tokens.size() * sizeof(Token));
+  for (const Picture& picture : text.pictures) hash.add(picture.key.data(), picture.key.size());
+  return key_hash_ + "-" + hash.text() + extension;
 }
 
-const std::map<std::string, std::vector<Token>>& PrefixFolder::prefixes() {
+const std::map<std::string, Text>& PrefixFolder::prefixes() {
   std::set<std::string> names;
   for (const BoundedFolder::File& file : folder_.files()) {
     const std::string name = file.path.filename().string();
@@ -66,7 +65,7 @@ const std::map<std::string, std::vector<Token>>& PrefixFolder::prefixes() {
   for (const std::string& name : names) {
     if (prefixes_.count(name) > 0) continue;
     try {
-      prefixes_[name] = read_prefix_tokens(folder_.path_of(name).string(), target_key_, draft_key_);
+      prefixes_[name] = read_prefix_text(folder_.path_of(name).string(), target_key_, draft_key_);
     } catch (const UnusableFile&) {
       prefixes_[name] = {};
     } catch (const Error&) {  // read again at the next call
@@ -135,7 +134,7 @@ void PrefixFolder::work() {
 }
 
 void PrefixFolder::write_now(const PrefixFile& prefix) {
-  const std::string name = name_of(prefix.tokens);
+  const std::string name = name_of(prefix.text);
   std::error_code ignored;
   if (fs::exists(folder_.path_of(name), ignored)) return;
   std::vector<std::string> older;
@@ -143,13 +142,13 @@ void PrefixFolder::write_now(const PrefixFile& prefix) {
     const std::string other = file.path.filename().string();
     if (other.rfind(key_hash_ + "-", 0) != 0) continue;
     try {
-      if (begins_with(prefix.tokens, read_prefix_tokens(file.path.string(), target_key_, draft_key_)))
+      if (begins_with(prefix.text, read_prefix_text(file.path.string(), target_key_, draft_key_)))
         older.push_back(other);
     } catch (const Error&) {  // what cannot be read is not known to be a prefix
     }
   }
   const std::uint64_t bytes =
-      prefix.target_state.size() + prefix.draft_state.size() + prefix.tokens.size() * sizeof(Token);
+      prefix.target_state.size() + prefix.draft_state.size() + prefix.text.tokens.size() * sizeof(Token);
   if (!folder_.make_room(bytes)) return;
   write_prefix_file(folder_.path_of(name).string(), prefix);
   for (const std::string& other : older) folder_.remove(other);

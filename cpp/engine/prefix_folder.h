@@ -1,5 +1,5 @@
 // Prefixes in a folder (disk_cache/bounded_folder.h), for later processes and for others of the same model: one file
-// each (engine/prefix_file.h), named after a hash of its keys and of its tokens.
+// each (engine/prefix_file.h), named after a hash of its keys and of its text.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +30,8 @@ class PrefixFolder {
   PrefixFolder(const PrefixFolder&) = delete;
   PrefixFolder& operator=(const PrefixFolder&) = delete;
 
-  // The tokens of each prefix in the folder now, by file name; none if the file is of no use.
-  const std::map<std::string, std::vector<Token>>& prefixes();
+  // The text of each prefix in the folder now, by file name; none if the file is of no use.
+  const std::map<std::string, Text>& prefixes();
   // Nullopt if the file is gone, damaged or cannot be read now. The latter two are noted, and a damaged file is
   // removed.
   std::optional<PrefixFile> read(const std::string& name);
@@ -40,7 +40,7 @@ class PrefixFolder {
   bool has_waiting() const;  // a prefix that is still to be written
 
  private:
-  std::string name_of(const std::vector<Token>& tokens) const;
+  std::string name_of(const Text& text) const;
   void tell(const char* what, const std::exception& error) const noexcept;
   void work();
   void write_now(const PrefixFile& prefix);
@@ -48,7 +48,7 @@ class PrefixFolder {
   const BoundedFolder folder_;
   const std::string target_key_, draft_key_, key_hash_;
   const Note note_;
-  std::map<std::string, std::vector<Token>> prefixes_;
+  std::map<std::string, Text> prefixes_;
 
   mutable std::mutex mutex_;  // of the members below
   std::condition_variable changed_;

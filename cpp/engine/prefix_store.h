@@ -2,9 +2,7 @@
 // beginning of a new prompt.
 #pragma once
 
-#include <vector>
-
-#include "base/token.h"
+#include "speculative/text.h"
 
 namespace specdec {
 
@@ -12,18 +10,18 @@ class PrefixStore {
  public:
   virtual ~PrefixStore() = default;
 
-  // How many tokens of the prompt the best kept prefix covers, at most `usable`.
-  virtual int longest_prefix(const std::vector<Token>& prompt, int usable) = 0;
-  // Fills the slot with the prefix that longest_prefix() found, including tokens that the prompt does not have. Returns
+  // How much of the prompt the best kept prefix covers, at most `usable`.
+  virtual int longest_prefix(const Text& prompt, int usable) = 0;
+  // Fills the slot with the prefix that longest_prefix() found, including what the prompt does not have. Returns
   // false and leaves the slot empty if the prefix turns out to be unusable.
-  virtual bool restore(const std::vector<Token>& prompt, int usable, int slot) = 0;
+  virtual bool restore(const Text& prompt, int usable, int slot) = 0;
 
-  // Called when a slot that caches the first `length` of these tokens is about to be overwritten. Does not throw: a
+  // Called when a slot that caches the first `length` places of this text is about to be overwritten. Does not throw: a
   // prefix that cannot be kept is read again.
-  virtual void overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept = 0;
+  virtual void overwritten(int slot, const Text& text, int length) noexcept = 0;
   // The same while no request runs, so that there is time to save the prefix for later processes. Returns false if it
   // must be called again later.
-  virtual bool idle(int slot, const std::vector<Token>& tokens, int length) noexcept = 0;
+  virtual bool idle(int slot, const Text& text, int length) noexcept = 0;
 };
 
 }  // namespace specdec

@@ -57,6 +57,11 @@ const char* name(FinishReason reason) {
   }
 }
 
+void Request::set_prompt(Text text) {
+  prompt_tokens = std::move(text.tokens);
+  pictures = std::move(text.pictures);
+}
+
 const char* Request::constraint() const {
   return grammar          ? "grammar"
          : json_schema    ? "json_schema"

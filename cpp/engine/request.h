@@ -9,6 +9,7 @@
 
 #include "chat/chat_output.h"
 #include "constraints/constraint_compiler.h"
+#include "pictures/picture_file.h"
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "speculative/sequence.h"
@@ -18,6 +19,8 @@ namespace specdec {
 struct Request {
   std::string prompt;                // UTF-8; special tokens written out are recognised
   std::vector<Token> prompt_tokens;  // used instead of `prompt` if not empty
+  std::vector<Picture> pictures;     // of prompt_tokens, where these are in_picture (speculative/text.h)
+  PictureFiles picture_files;        // instead: whose marks (picture_mark()) stand in `prompt`
   sampling::SamplingParams sampling;
   std::vector<std::string> stop;        // the output ends before the first occurrence of any of these
   std::optional<std::uint64_t> seed;    // none: a random one
@@ -68,6 +71,7 @@ struct Request {
   // Parses an answer that may have at most one call: the output ends where a second call begins. Null: no limit.
   std::shared_ptr<const ChatOutputParser> one_call;
   std::string constraint_name;     // for errors; empty: the option's name
+  void set_prompt(Text text);
   const char* constraint() const;  // the name of the constraint that is given; null: none
   void drop_constraint();
 

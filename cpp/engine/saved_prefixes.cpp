@@ -6,6 +6,7 @@
 #include "base/argument.h"
 #include "base/error.h"
 #include "engine/cache_key.h"
+#include "engine/prompt.h"
 
 namespace specdec {
 
@@ -24,17 +25,17 @@ int SavedPrefixes::save(const RequestHandle& request, const std::string& path) {
   executor_->run([&] {
     const ScheduledRequest& saved = *request.request();
     const int count = scheduler_.is_cached(saved) ? scheduler_.num_cached(saved) : 0;
-    if (count > 0) prefix = states_.save(saved.sequence().slot, saved.sequence().tokens, count);
+    if (count > 0) prefix = states_.save(saved.sequence().slot, saved.sequence(), count);
   });
   return write(std::move(prefix), path);
 }
 
 int SavedPrefixes::write(PrefixFile prefix, const std::string& path) const {
-  if (prefix.tokens.empty()) throw Error("there is no cached prompt to save to " + path + "; generate first");
+  if (prefix.text.tokens.empty()) throw Error("there is no cached prompt to save to " + path + "; generate first");
   prefix.target_key = target_cache_key(options_, models_).text();
   if (prefix.num_draft_tokens > 0) prefix.draft_key = draft_cache_key(options_, models_).text();
   write_prefix_file(path, prefix);
-  return static_cast<int>(prefix.tokens.size());
+  return prefix.text.length();
 }
 
 void SavedPrefixes::check_slot(int slot) const {
@@ -53,7 +54,7 @@ int SavedPrefixes::save_slot(int slot, const std::string& path) {
   executor_->run([&] {
     const ScheduledRequest* const saved = idle_in(slot);
     const int count = saved == nullptr ? 0 : scheduler_.num_cached(*saved);
-    if (count > 0) prefix = states_.save(saved->sequence().slot, saved->sequence().tokens, count);
+    if (count > 0) prefix = states_.save(saved->sequence().slot, saved->sequence(), count);
   });
   return write(std::move(prefix), path);
 }
@@ -73,17 +74,17 @@ int SavedPrefixes::load(const std::string& path, std::optional<int> slot) {
   PrefixFile prefix = read_prefix_file(path);
   if (prefix.target_key != target_cache_key(options_, models_).text())
     throw UnusableFile(path + ": is for another model, kind of cache, processor or layer placement");
-  const int count = static_cast<int>(prefix.tokens.size()), n_ctx = models_.n_ctx();
+  const int count = prefix.text.length(), n_ctx = models_.n_ctx();
   if (count > n_ctx) {
     throw UnusableFile(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx));
   }
-  for (const Token token : prefix.tokens) check_range("a token of " + path, token, models_.token_ids());
+  check_tokens("a token of " + path, prefix.text, models_.token_ids());
   const bool has_draft_state =
       models_.draft() != nullptr && prefix.draft_key == draft_cache_key(options_, models_).text();
   if (!has_draft_state) prefix.num_draft_tokens = 0;  // the draft reads the prompt
   Request holding;
   holding.slot = slot;
-  const auto holder = std::make_shared<ScheduledRequest>(next_id_--, holding, prefix.tokens, 0, 0);
+  const auto holder = std::make_shared<ScheduledRequest>(next_id_--, holding, prefix.text, 0, 0);
   bool is_restored = false;
   executor_->run([&] {
     const auto fill = [&](int place) { return is_restored = states_.restore(place, prefix); };

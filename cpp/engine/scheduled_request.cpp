@@ -35,7 +35,7 @@ std::uint64_t request_word(std::int64_t id, const Request& request, int num_draf
 
 }  // namespace
 
-ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt,
+ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, Text prompt,
                                    std::uint64_t seed, int num_draft_tokens, sampling::TokenRules rules)
     : id_(id),
       sequence_(-1, request.sampling,
@@ -47,10 +47,10 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std:
       wanted_slot_(request.slot),
       is_repeatable_(request.sampling.greedy() || repeats(request.verification_in_use(), num_draft_tokens)),
       reads_prompt_(request.score_prompt || request.read_prompt),
-      num_delivered_(static_cast<int>(prompt.size())) {
+      num_delivered_(prompt.length()) {
   if (request.one_call) one_call_.emplace(request.one_call);
   sequence_.num_committed = num_delivered_;
-  sequence_.tokens = std::move(prompt);
+  static_cast<Text&>(sequence_) = std::move(prompt);
   if (request.score_prompt) {
     sequence_.prompt_score = std::make_shared<Score>();
     sequence_.prompt_score->tokens = sequence_.tokens;
@@ -119,6 +119,7 @@ void ScheduledRequest::advance(State from, State to) {
 
 void ScheduledRequest::end() {
   state_ = State::over;
+  for (Picture& picture : sequence_.pictures) picture.rows.reset();  // its slot keeps the text
   next_ = sequence_.emitted.size();
 }
 

@@ -14,7 +14,7 @@ constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, wh
 constexpr int no_limit = std::numeric_limits<int>::max();
 
 // The number of prompt tokens that need not be read if they are cached: all but the last.
-int num_usable(const ScheduledRequest& request) { return static_cast<int>(request.sequence().tokens.size()) - 1; }
+int num_usable(const ScheduledRequest& request) { return request.sequence().length() - 1; }
 
 // The same where only tokens are kept, without scores.
 int num_usable_without_scores(const ScheduledRequest& request) {
@@ -120,11 +120,11 @@ std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest&
     const int number = ledger_.number(place), length = ledger_.length(place);
     const bool is_free = !ledger_.is_busy(place) && request.wanted_slot().value_or(number) == number;
     const SlotLedger::Holder& holder = ledger_.holder(place);
-    SlotChoice::Slot slot{is_free, ledger_.tokens(place), length, number};
+    SlotChoice::Slot slot{is_free, ledger_.text(place), length, number};
     if (score != nullptr && holder) slot.usable = score->reusable(holder->sequence().prompt_score.get(), length);
     slots.push_back(slot);
   }
-  return slot_choice_.choose(request.sequence().tokens, num_usable(request), slots, stored);
+  return slot_choice_.choose(request.sequence(), num_usable(request), slots, stored);
 }
 
 bool Scheduler::can_begin(const ScheduledRequest& request) const {
@@ -152,14 +152,14 @@ bool Scheduler::begin_next_request() {
 int Scheduler::stored_prefix(const ScheduledRequest& request) noexcept {
   if (store_ == nullptr) return 0;
   try {
-    return store_->longest_prefix(request.sequence().tokens, num_usable_without_scores(request));
+    return store_->longest_prefix(request.sequence(), num_usable_without_scores(request));
   } catch (...) {  // no memory: all of it is read
     return 0;
   }
 }
 
 bool Scheduler::give_slot(const std::shared_ptr<ScheduledRequest>& request) {
-  const std::vector<Token>& prompt = request->sequence().tokens;
+  const Text& prompt = request->sequence();
   const int usable = num_usable_without_scores(*request);
   const int stored = stored_prefix(*request);
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
@@ -190,7 +190,7 @@ bool Scheduler::give_slot(const std::shared_ptr<ScheduledRequest>& request) {
 void Scheduler::keep_what_is_lost(int place, int num_kept) {
   const int cached = ledger_.length(place);
   if (store_ == nullptr || cached == 0 || 2 * num_kept > cached) return;
-  store_->overwritten(place, *ledger_.tokens(place), cached);
+  store_->overwritten(place, *ledger_.text(place), cached);
 }
 
 bool Scheduler::keep_idle_prefixes() {
@@ -198,7 +198,7 @@ bool Scheduler::keep_idle_prefixes() {
   for (int place = 0; place < num_slots() && store_ != nullptr; ++place) {
     const int cached = ledger_.length(place);
     if (ledger_.is_busy(place) || cached == 0) continue;
-    is_done = store_->idle(place, *ledger_.tokens(place), cached) && is_done;
+    is_done = store_->idle(place, *ledger_.text(place), cached) && is_done;
   }
   return is_done;
 }
@@ -306,7 +306,7 @@ std::optional<PrefixFile> Scheduler::saved(int place) noexcept {
   const int length = ledger_.length(place);
   if (length == 0 || states_ == nullptr) return std::nullopt;
   try {
-    return states_->save(place, *ledger_.tokens(place), length);
+    return states_->save(place, *ledger_.text(place), length);
   } catch (...) {  // no memory, or the draft's head was interrupted
     return std::nullopt;
   }

@@ -8,16 +8,16 @@
 namespace specdec {
 namespace {
 
-int prefix_in(const SlotChoice::Slot& slot, const std::vector<Token>& tokens, int most) {
-  return slot.tokens == nullptr ? 0 : common_prefix(*slot.tokens, tokens, std::min(most, slot.length));
+int prefix_in(const SlotChoice::Slot& slot, const Text& text, int most) {
+  return slot.text == nullptr ? 0 : common_prefix(*slot.text, text, std::min(most, slot.length));
 }
 
 // How many of a slot's cached tokens another slot also holds.
 int held_elsewhere(const std::vector<SlotChoice::Slot>& slots, std::size_t slot) {
   int most = 0;
   for (std::size_t other = 0; other < slots.size(); ++other) {
-    if (other != slot && slots[slot].tokens != nullptr) {
-      most = std::max(most, prefix_in(slots[other], *slots[slot].tokens, slots[slot].length));
+    if (other != slot && slots[slot].text != nullptr) {
+      most = std::max(most, prefix_in(slots[other], *slots[slot].text, slots[slot].length));
     }
   }
   return most;
@@ -25,13 +25,7 @@ int held_elsewhere(const std::vector<SlotChoice::Slot>& slots, std::size_t slot)
 
 }  // namespace
 
-int common_prefix(const std::vector<Token>& a, const std::vector<Token>& b, int most) {
-  const auto end = a.begin() + std::min({static_cast<std::ptrdiff_t>(a.size()), static_cast<std::ptrdiff_t>(b.size()),
-                                         static_cast<std::ptrdiff_t>(std::max(0, most))});
-  return static_cast<int>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
-}
-
-std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& prompt, int usable,
+std::optional<SlotChoice::Chosen> SlotChoice::choose(const Text& prompt, int usable,
                                                      const std::vector<Slot>& slots, int stored) {
   std::vector<int> prefixes;
   for (const Slot& slot : slots) prefixes.push_back(prefix_in(slot, prompt, std::min(usable, slot.usable)));

@@ -12,21 +12,18 @@
 #include <vector>
 
 #include "base/index.h"
-#include "base/token.h"
+#include "speculative/text.h"
 
 namespace specdec {
-
-// The number of tokens that both begin with, at most `most`.
-int common_prefix(const std::vector<Token>& a, const std::vector<Token>& b, int most);
 
 class SlotChoice {
  public:
   struct Slot {
     bool is_free = true;
-    const std::vector<Token>* tokens = nullptr;  // null: none
-    int length = 0;                              // how many of the tokens are in the cache
-    int number = 0;                              // 0 .. num_slots - 1; follows the contents to another place
-    int usable = length;                         // how many of the cached tokens the prompt may begin with
+    const Text* text = nullptr;  // null: none
+    int length = 0;              // how much of the text is in the cache
+    int number = 0;              // 0 .. num_slots - 1; follows the contents to another place
+    int usable = length;         // how much of the cached text the prompt may begin with
   };
   struct Chosen {
     int slot;           // its index in the list
@@ -39,7 +36,7 @@ class SlotChoice {
 
   // usable: how many tokens of the prompt need not be read if they are cached. stored: the length of the prompt's
   // longest prefix that is kept outside the slots. Nullopt: no slot is free.
-  std::optional<Chosen> choose(const std::vector<Token>& prompt, int usable, const std::vector<Slot>& slots,
+  std::optional<Chosen> choose(const Text& prompt, int usable, const std::vector<Slot>& slots,
                                int stored = 0);
 
   // Call this when a request begins or ends in the slot with this number.

@@ -15,8 +15,8 @@ SlotLedger::State SlotLedger::state(int place) const {
   return request->has_slot() ? State::busy : State::idle;
 }
 
-const std::vector<Token>* SlotLedger::tokens(int place) const {
-  return holder(place) ? &holder(place)->sequence().tokens : nullptr;
+const Text* SlotLedger::text(int place) const {
+  return holder(place) ? &holder(place)->sequence() : nullptr;
 }
 
 int SlotLedger::place_of(int number) const {

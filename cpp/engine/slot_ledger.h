@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "base/token.h"
 #include "engine/scheduled_request.h"
 #include "speculative/slot_caches.h"
 
@@ -34,7 +33,7 @@ class SlotLedger {
   State state(int place) const;
   bool is_busy(int place) const { return state(place) == State::busy; }
   const Holder& holder(int place) const { return slots_[idx(place)].holder; }  // null: empty
-  const std::vector<Token>* tokens(int place) const;  // of the holder, of which length() are cached; null: empty
+  const Text* text(int place) const;  // of the holder, of which length() places are cached; null: empty
   int length(int place) const { return holder(place) ? caches_.num_cached(place) : 0; }
   bool holds(int place, const ScheduledRequest& request) const {
     return 0 <= place && place < size() && holder(place).get() == &request;

@@ -35,9 +35,9 @@ bool ModelStates::restore_drafts(int slot, const std::string& states, int length
   return at == states.size();
 }
 
-PrefixFile ModelStates::save(int slot, const std::vector<Token>& tokens, int length) {
+PrefixFile ModelStates::save(int slot, const Text& text, int length) {
   PrefixFile prefix;
-  prefix.tokens.assign(tokens.begin(), tokens.begin() + length);
+  prefix.text = prefix_of(text, length);
   prefix.target_state = target_.state(slot);
   if (head_ != nullptr) head_->catch_up(slot);
   const float* const row = head_ != nullptr ? head_->next_row(slot) : nullptr;
@@ -54,7 +54,7 @@ PrefixFile ModelStates::save(int slot, const std::vector<Token>& tokens, int len
 
 bool ModelStates::restore(int slot, const PrefixFile& prefix) {
   decoder_.keep_prefix(slot, 0);
-  if (!target_.restore(slot, prefix.target_state, static_cast<int>(prefix.tokens.size()))) return false;
+  if (!target_.restore(slot, prefix.target_state, prefix.text.length())) return false;
   restore_draft(slot, prefix);
   return true;
 }
@@ -73,7 +73,7 @@ void ModelStates::restore_draft(int slot, const PrefixFile& prefix) {
   if (head_ == nullptr) return;
   std::vector<float> row(idx(head_->next_row_size()));
   std::memcpy(row.data(), prefix.draft_state.data() + size, row_bytes());
-  head_->restored(slot, length, prefix.tokens[idx(length) - 1], row.data());
+  head_->restored(slot, length, prefix.text.tokens[idx(length) - 1], row.data());
 }
 
 }  // namespace specdec

@@ -17,9 +17,9 @@ class SlotStates {
  public:
   virtual ~SlotStates() = default;
 
-  // What the slot caches of the first `length` of these tokens. The keys are empty; num_draft_tokens is 0 without a
+  // What the slot caches of the first `length` places of this text. The keys are empty; num_draft_tokens is 0 without a
   // usable draft state.
-  virtual PrefixFile save(int slot, const std::vector<Token>& tokens, int length) = 0;
+  virtual PrefixFile save(int slot, const Text& text, int length) = 0;
   // Returns false and leaves the slot empty if the target's state does not fit this context.
   virtual bool restore(int slot, const PrefixFile& prefix) = 0;
 };
@@ -31,7 +31,7 @@ class ModelStates final : public SlotStates {
   ModelStates(Decoder& decoder, Context& target, const std::vector<std::unique_ptr<Context>>& drafts, HeadModel* head)
       : decoder_(decoder), target_(target), drafts_(drafts), head_(head) {}
 
-  PrefixFile save(int slot, const std::vector<Token>& tokens, int length) override;
+  PrefixFile save(int slot, const Text& text, int length) override;
   bool restore(int slot, const PrefixFile& prefix) override;
 
  private:

@@ -46,8 +46,8 @@ std::string gigabytes(std::uint64_t bytes) {
 
 class Download {
  public:
-  Download(const HubName& name, const HubCallbacks& callbacks)
-      : name_(name), callbacks_(callbacks), cache_(name.repository), endpoint_(hub_endpoint()), token_(hub_token()) {}
+  Download(const HubName& name, const HubCallbacks& callbacks, bool with_projector)
+      : name_(name), with_projector_(with_projector), callbacks_(callbacks), cache_(name.repository), endpoint_(hub_endpoint()), token_(hub_token()) {}
 
   std::string run() {
     if (is_hub_offline())
@@ -63,8 +63,11 @@ class Download {
     }
     std::vector<std::string> paths;
     for (const RemoteFile& file : remote->files) paths.push_back(file.path);
+    std::vector<std::string> wanted = choose_model_files(name_, paths);
+    if (const std::vector<std::string> projectors = projectors_among(paths); with_projector_ && !projectors.empty())
+      wanted.push_back(projectors.front());
     std::vector<RemoteFile> files;
-    for (const std::string& path : choose_model_files(name_, paths)) {
+    for (const std::string& path : wanted) {
       files.push_back(*std::find_if(remote->files.begin(), remote->files.end(),
                                     [&](const RemoteFile& file) { return file.path == path; }));
     }
@@ -345,6 +348,7 @@ class Download {
   }
 
   HubName name_;
+  bool with_projector_;
   HubCallbacks callbacks_;
   CachedRepository cache_;
   std::string endpoint_, token_;
@@ -353,8 +357,8 @@ class Download {
 
 }  // namespace
 
-std::string download_model(const HubName& name, const HubCallbacks& callbacks) {
-  return Download(name, callbacks).run();
+std::string download_model(const HubName& name, const HubCallbacks& callbacks, bool with_projector) {
+  return Download(name, callbacks, with_projector).run();
 }
 
 }  // namespace specdec

@@ -23,6 +23,6 @@ struct HubCallbacks {
 // Interrupted downloads continue where they ended; the result is compared with the size and the SHA-256 that the hub
 // states. If several processes ask for the same file, one downloads it and the others wait. Throws Error, Cancelled;
 // ModelError if the repository lacks such a file.
-std::string download_model(const HubName& name, const HubCallbacks& callbacks);
+std::string download_model(const HubName& name, const HubCallbacks& callbacks, bool with_projector = false);
 
 }  // namespace specdec

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -52,6 +53,10 @@ bool is_model_or_head(const std::string& path) {
 
 bool is_model(const std::string& path) {
   return is_model_or_head(path) && !has_any(base_name(path), {"mtp-", "eagle3-", "dflash-", "dspark-"});
+}
+
+bool is_projector(const std::string& path) {
+  return ends_with(path, extension) && has_any(base_name(path), {"mmproj"});
 }
 
 // "model-00001-of-00003.gguf"
@@ -149,6 +154,19 @@ std::vector<std::string> models_among(std::vector<std::string> paths) {
 
 std::vector<std::string> models_and_heads_among(std::vector<std::string> paths) {
   return those_among(std::move(paths), is_model_or_head);
+}
+
+std::vector<std::string> projectors_among(std::vector<std::string> paths) {
+  std::vector<std::string> found = those_among(std::move(paths), is_projector);
+  const auto rank = [](const std::string& path) {
+    constexpr const char* best_first[] = {"F16", "BF16", "Q8_0", "F32"};
+    return std::find_if(std::begin(best_first), std::end(best_first),
+                        [&](const char* quant) { return has_quant(path, quant); }) -
+           std::begin(best_first);
+  };
+  std::stable_sort(found.begin(), found.end(),
+                   [&](const std::string& a, const std::string& b) { return rank(a) < rank(b); });
+  return found;
 }
 
 std::vector<std::string> choose_model_files(const HubName& name, std::vector<std::string> paths) {

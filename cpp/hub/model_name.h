@@ -24,6 +24,9 @@ HubName parse_hub_name(const std::string& text);
 std::vector<std::string> models_among(std::vector<std::string> paths);
 std::vector<std::string> models_and_heads_among(std::vector<std::string> paths);
 
+// Projectors among the paths ("mmproj" in the name), the best first: F16, BF16, Q8_0, F32, others.
+std::vector<std::string> projectors_among(std::vector<std::string> paths);
+
 // Whether a path has the quant in its name, ignoring case, followed by . or -, as in "qwen-Q4_K_M.gguf",
 // "qwen-Q4_K_M-00001-of-00002.gguf" and "Q4_K_M/qwen-...".
 bool has_quant(const std::string& path, const std::string& quant);

@@ -1,6 +1,8 @@
 // The arrays of a llama_batch, refilled for every pass.
 #pragma once
 
+#include <vector>
+
 #include "base/token.h"
 #include "llama.h"
 
@@ -27,6 +29,15 @@ class Batch {
   }
   // Sets hidden rows to read with the tokens, one row per token. They must outlive the batch.
   void read_rows(float* rows) { batch_.embd = rows; }
+
+  // The rows of a picture instead of tokens. positions: of all added ones, section by section [sections][size()].
+  llama_batch with_rows(const float* rows, std::vector<int>& positions) const {
+    llama_batch batch = batch_;
+    batch.token = nullptr;
+    batch.embd = const_cast<float*>(rows);
+    batch.pos = positions.data();
+    return batch;
+  }
 
   int size() const { return batch_.n_tokens; }
   const llama_batch& get() const { return batch_; }

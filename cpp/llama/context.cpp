@@ -1,6 +1,7 @@
 #include "llama/context.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <climits>
 #include <cstring>
@@ -95,6 +96,20 @@ void check_kv_type(const Model& model, KvType type) {
                      std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
   }
 }
+
+// Of attention, while this exists.
+class Causality {
+ public:
+  Causality(llama_context* context, bool is_causal) : context_(context) {
+    llama_set_causal_attn(context_, is_causal);
+  }
+  ~Causality() { llama_set_causal_attn(context_, true); }
+  Causality(const Causality&) = delete;
+  Causality& operator=(const Causality&) = delete;
+
+ private:
+  llama_context* context_;
+};
 
 }  // namespace
 
@@ -249,7 +264,9 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     if (length(input.slot) + num_nodes + input.num_tokens > end(input.slot))
       throw std::logic_error("a pass would write past the context");
     previous_slot = input.slot;
-    num_tokens += input.num_tokens;
+    if (input.picture != nullptr && (inputs.size() > 1 || !reads_pictures()))
+      throw std::logic_error("a picture shares no pass, and only some models read it");
+    num_tokens += input.picture == nullptr ? input.num_tokens : 0;
     num_rows += input.num_rows;
   }
   if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
@@ -288,6 +305,8 @@ const std::vector<PassPolicy::Slot>& Context::slots_for_policy() {
 void Context::run(const PlannedPass& pass) {
   batch_->clear();
   makes_all_rows_ = pass.makes_all_rows;
+  const Picture* const picture = pass.parts.front().picture;
+  const float* const rows = picture == nullptr ? nullptr : picture->rows->rows();
   for (const PassPart& part : pass.parts) {
     drop_padding(part.slot);
     if (part.parents == nullptr) drop_tree(part.slot);
@@ -295,12 +314,18 @@ void Context::run(const PlannedPass& pass) {
     if (recurrent_) recurrent_->begin_pass(part.slot);
   }
   before_pass();
-  run_pass(batch_->get(), {pass.first_row, pass.end_row});
+  if (picture != nullptr) {
+    const auto width = idx(llama_model_n_embd_inp(model_->get()));
+    const Causality causality(context_.get(), picture->rows->is_causal());
+    run_pass(batch_->with_rows(rows + idx(pass.parts.front().first_row) * width, row_positions_), {});
+  } else if (batch_->size() > 0) {
+    run_pass(batch_->get(), {pass.first_row, pass.end_row});
+  }
   for (const PassPart& part : pass.parts) {
     const int slot = part.slot, num_read = part.num_tokens + part.num_padding;
     text(slot).length -= part.num_padding;
     if (recurrent_) {
-      recurrent_->end_pass(slot, num_read);
+      recurrent_->end_pass(slot, picture == nullptr ? num_read : 1);  // no row of a picture is taken back
       text(slot).padding = part.num_padding;
     } else if (part.num_padding > 0) {
       llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot), -1);
@@ -421,7 +446,7 @@ void Context::undo_pass() {
     if (!recurrent_) {
       truncate(slot, before);
     } else if (const int kept = recurrent_->recover(slot, text.position_of(before))) {
-      text.length = text.place_of(kept);
+      text.shorten(text.place_of(kept));
       text.padding = 0;
     } else {
       start_at(slot, 0);
@@ -429,11 +454,36 @@ void Context::undo_pass() {
   }
 }
 
+void Context::skip_picture(int slot, const Context* like) {
+  text(slot).skip_place(like == nullptr ? nullptr : like->text(slot).picture_at(length(slot)));
+}
+
+// Without M-RoPE a row has one position, else four.
+void Context::add_rows(const PassPart& part) {
+  const Picture& picture = *part.picture;
+  SlotText& text = this->text(part.slot);
+  const int begin = text.position_of(text.length - part.first_row);
+  if (part.first_row == 0) text.pictures.push_back({text.length, picture.num_rows, picture.num_positions, true});
+  const llama_rope_type rope = llama_model_rope_type(model_->get());
+  const std::size_t num_axes = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE ? 4 : 1;
+  const auto count = idx(part.num_tokens);
+  row_positions_.assign(num_axes * count, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::array<int, 4> position = picture.rows->position(part.first_row + static_cast<int>(i), begin);
+    for (std::size_t axis = 0; axis < num_axes; ++axis) row_positions_[axis * count + i] = position[axis];
+    batch_->add(0, position[0], part.slot, false);
+  }
+  text.length += part.num_tokens;
+}
+
 void Context::add(const PassPart& part) {
+  if (part.picture != nullptr) return add_rows(part);
   const int num_nodes =
       part.parents == nullptr ? 0 : static_cast<int>(part.parents->size() - text(part.slot).visible.size());
-  for (int i = 0; i < part.num_tokens - num_nodes; ++i)
-    add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
+  for (int i = 0; i < part.num_tokens - num_nodes; ++i) {
+    if (part.tokens[i] == in_picture) skip_picture(part.slot, nullptr);
+    else add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
+  }
   if (part.parents != nullptr) add_nodes(part, num_nodes);
   for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, next_position(part.slot), false);
 }
@@ -466,6 +516,7 @@ void Context::truncate(int slot, int new_length) {
   drop_tree(slot);
   SlotText& text = this->text(slot);
   if (new_length >= text.length) return;
+  new_length = text.whole_pictures(new_length);
   if (new_length < text.whole_pieces) text.whole_pieces = new_length = reusable(slot, new_length);
   if (new_length <= first(slot)) return start_at(slot, 0);
   llama_memory_t memory = llama_get_memory(context_.get());
@@ -475,7 +526,7 @@ void Context::truncate(int slot, int new_length) {
   // A context without a memory is an encoder, which reads a text in one pass.
   if (recurrent_) kept = recurrent_->truncate(slot, read, kept);
   else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
-  if (kept > 0) text.length = text.place_of(kept);
+  if (kept > 0) text.shorten(kept == text.position_of(new_length) ? new_length : text.place_of(kept));
   else start_at(slot, 0);  // a memory that cannot keep a prefix is cleared
 }
 
@@ -503,7 +554,7 @@ bool Context::drop_before(int slot, int position) {
   const int last = next_position(slot) - 1;
   CellChange change(*this, slot);
   if (!llama_memory_seq_rm(memory, slot, 0, text(slot).position_of(position))) return false;
-  const std::string cells = state(slot);
+  const std::string cells = this->cells(slot);
   llama_memory_seq_rm(memory, slot, -1, -1);
   if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != last) return false;
   text(slot).first = position;
@@ -535,7 +586,7 @@ void Context::copy(int from, int to) {
   drop_tree(from);
   CellChange change(*this, to);
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
-    if (!put_state(to, state(from))) return;
+    if (!put_state(to, cells(from))) return;
   } else {  // at once: llama.cpp would copy cells only before the next pass, and a state may be read or written earlier
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
     guarded([&] { return context_->memory_update(false); });
@@ -544,12 +595,24 @@ void Context::copy(int from, int to) {
   change.commit();
 }
 
+// llama.cpp's bytes, then what it does not know.
 std::string Context::state(int slot) const {
+  std::string bytes = cells(slot);
+  const auto append = [&bytes](int number) { bytes.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  for (const SlotText::Picture& picture : text(slot).pictures) {
+    for (const int number : {picture.place, picture.num_places, picture.num_positions, picture.has_cells ? 1 : 0})
+      append(number);
+  }
+  append(static_cast<int>(text(slot).pictures.size()));
+  append(text(slot).whole_pieces);
+  return bytes;
+}
+
+std::string Context::cells(int slot) const {
   drop_padding(slot);
   std::string bytes(llama_state_seq_get_size(context_.get(), slot), '\0');
   auto* const data = reinterpret_cast<std::uint8_t*>(bytes.data());
   bytes.resize(guarded([&] { return llama_state_seq_get_data(context_.get(), data, bytes.size(), slot); }));
-  if (shape()) bytes.append(reinterpret_cast<const char*>(&text(slot).whole_pieces), sizeof(int));
   return bytes;
 }
 
@@ -567,17 +630,29 @@ bool Context::put_state(int slot, const std::string& state) {
 }
 
 bool Context::restore(int slot, const std::string& state, int length) {
-  if (!shape()) return restore_cache(slot, state, length);
-  int whole = 0;
-  if (state.size() < sizeof whole) return false;
-  const std::size_t size = state.size() - sizeof whole;
-  std::memcpy(&whole, state.data() + size, sizeof whole);
-  if (!restore_cache(slot, state.substr(0, size), length)) return false;
-  text(slot).whole_pieces = std::clamp(whole, 0, length);
+  std::size_t size = state.size();
+  const auto take = [&](int& number) {
+    if (size < sizeof number) return false;
+    size -= sizeof number;
+    std::memcpy(&number, state.data() + size, sizeof number);
+    return true;
+  };
+  int whole = 0, count = 0;
+  if (!take(whole) || !take(count)) return false;
+  std::vector<SlotText::Picture> pictures;
+  for (int i = 0; i < count; ++i) {
+    int place = 0, num_places = 0, num_positions = 0, has_cells = 0;
+    if (!take(has_cells) || !take(num_positions) || !take(num_places) || !take(place)) return false;
+    if (place < 0 || num_places < 0 || num_positions < 0) return false;
+    pictures.insert(pictures.begin(), {place, num_places, num_positions, has_cells != 0});
+  }
+  if (!restore_cache(slot, state.substr(0, size), length, pictures)) return false;
+  if (shape()) text(slot).whole_pieces = std::clamp(whole, 0, length);
   return true;
 }
 
-bool Context::restore_cache(int slot, const std::string& state, int length) {
+bool Context::restore_cache(int slot, const std::string& state, int length,
+                            const std::vector<SlotText::Picture>& pictures) {
   start_at(slot, 0);
   const int before = first_position_;
   if (length <= before) {
@@ -586,17 +661,24 @@ bool Context::restore_cache(int slot, const std::string& state, int length) {
   }
   llama_memory_t memory = llama_get_memory(context_.get());
   CellChange change(*this, slot);
+  SlotText restored = text(slot);
+  restored.length = length;
+  restored.pictures = pictures;
   bool is_restored = put_state(slot, state);
   const int first = llama_memory_seq_pos_min(memory, slot), last = llama_memory_seq_pos_max(memory, slot);
-  if (options_.holds_window) is_restored = is_restored && 0 <= first && last < length;
-  else is_restored = is_restored && (recurrent_ || first == before) && last == length - 1;
+  const int next = restored.next_position();  // if the text begins at 0
+  // The last row of a picture may have an earlier position than the picture's last.
+  const SlotText::Picture* const picture = restored.picture_at(length - 1);
+  const int least_last = picture == nullptr ? next - 1 : restored.position_of(picture->place) - 1;
+  if (options_.holds_window) is_restored = is_restored && 0 <= first && last < next;
+  else is_restored = is_restored && (recurrent_ || first == before) && least_last <= last && last < next;
   if (!is_restored) return false;
   change.commit();
-  text(slot).length = length;
   if (options_.holds_window) {
-    text(slot).origin = length - 1 - last;
-    text(slot).first = text(slot).place_of(recurrent_ ? 0 : first);
+    restored.origin = next - 1 - last;
+    restored.first = restored.place_of(recurrent_ ? 0 : first);
   }
+  text(slot) = restored;
   return true;
 }
 

@@ -55,6 +55,7 @@ class Context : public WindowedModel {
     KvType kv_type = KvType::f16;
     // Snapshots of recurrent layers, to roll back as many tokens; fewer if memory or the architecture forbids it.
     int num_snapshots = 0;
+    bool reads_pictures = false;  // their rows are as wide as the model's projector makes them
     // The width of passes (pass_shape.h), for models on devices whose kernels are not batch-invariant; 0: passes have
     // any width.
     int width = 0;
@@ -100,6 +101,7 @@ class Context : public WindowedModel {
   // Returns false if passes are padded. To be called before anything is read.
   bool leave_out_padding();
   int length(int slot) const override { return text(slot).length; }
+  int position_of(int slot, int place) const { return text(slot).position_of(place); }  // slot_text.h
   // On devices, prompts are dropped in whole pieces.
   void truncate(int slot, int length) override;
   int reusable(int slot, int length) const override;
@@ -108,6 +110,8 @@ class Context : public WindowedModel {
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
+  // Not in passes with a shape: their pieces are of tokens.
+  bool reads_pictures() const override { return options_.reads_pictures && !shape(); }
   bool reads_trees() const override { return reads_trees_; }
   void keep_path(int slot, const std::vector<int>& nodes) override;
 
@@ -143,6 +147,8 @@ class Context : public WindowedModel {
   void add_nodes(const PassPart& part, int num_nodes);
   Token known(Token token) const;
   void skip(int slot) { ++text(slot).length; }  // counts a token that is not read
+  // Counts a place of a picture that is not read. like: the context whose positions this one has; null: it takes none.
+  void skip_picture(int slot, const Context* like);
 
   int num_held(int slot) const { return text(slot).num_cells(); }
   // llama.cpp's position of the token that the slot reads next; 0 when reading of a window begins.
@@ -186,7 +192,8 @@ class Context : public WindowedModel {
 
   SlotText& text(int slot) { return texts_[idx(slot)]; }
   const SlotText& text(int slot) const { return texts_[idx(slot)]; }
-  bool restore_cache(int slot, const std::string& state, int length);
+  std::string cells(int slot) const;
+  bool restore_cache(int slot, const std::string& state, int length, const std::vector<SlotText::Picture>& pictures);
   bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
   template <class Call>
@@ -200,6 +207,7 @@ class Context : public WindowedModel {
   const std::optional<PassShape>& shape() const { return policy_.shape(); }
   const std::vector<PassPolicy::Slot>& slots_for_policy();
   void run(const PlannedPass& pass);
+  void add_rows(const PassPart& part);
   void drop_padding(int slot) const;
   void drop_tree(int slot);
 
@@ -216,6 +224,7 @@ class Context : public WindowedModel {
   const int first_position_;             // of a slot's cells
   PassPolicy policy_;
   std::vector<PassPolicy::Slot> policy_slots_;  // scratch of decode()
+  std::vector<int> row_positions_;              // of the running pass over a picture: [axes][rows]
   bool makes_all_rows_ = false;                 // in the running pass, also for padding
   std::vector<float> rows_;                     // of the last decode(), if more than one of its passes made some
   const float* logits_ = nullptr;

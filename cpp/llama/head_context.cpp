@@ -24,9 +24,9 @@ namespace {
 class Eagle3 final : public HeadContext {
  public:
   Eagle3(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
-         const Setup& setup, int target_row_size)
-      : HeadContext(std::move(model), std::move(threads), options, setup, reading()),
-        target_row_size_(target_row_size) {}
+         const Setup& setup, const HeadTarget& target)
+      : HeadContext(std::move(model), std::move(threads), options, setup, reading(), target),
+        target_row_size_(target.hidden_size()) {}
 
   int target_row_size() const override { return target_row_size_; }
 
@@ -58,7 +58,7 @@ class Assistant final : public HeadContext {
  public:
   Assistant(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
             const Setup& setup, const Context& target)
-      : HeadContext(std::move(model), std::move(threads), options, setup, reading(target)) {}
+      : HeadContext(std::move(model), std::move(threads), options, setup, reading(), target) {}
 
   std::string state(int /*slot*/) const override { return ""; }
   bool restore(int slot, const std::string& /*state*/, int new_length) override {
@@ -68,10 +68,9 @@ class Assistant final : public HeadContext {
   }
 
  private:
-  static Reading reading(const Context& target) {
+  static Reading reading() {
     Reading reading;
-    reading.only_last = true;
-    reading.takes_positions = &target;
+    reading.only_last = reading.takes_position = true;
     return reading;
   }
 };
@@ -203,6 +202,7 @@ void HeadTarget::reject_layers() const {
 void HeadTarget::decode(const std::vector<PassInput>& inputs) {
   places_.clear();
   collected_.clear();
+  reads_picture_ = !inputs.empty() && inputs.front().picture != nullptr;
   Context::decode(inputs);
 }
 
@@ -263,7 +263,7 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
       setup.max_made_rows = options.batch_size;
       setup.target = &target;
       setup.first_position = 1;
-      return std::make_unique<Eagle3>(std::move(model), std::move(threads), options, setup, target.hidden_size());
+      return std::make_unique<Eagle3>(std::move(model), std::move(threads), options, setup, target);
     case HeadKind::assistant:
       setup.runs_prediction_layers = true;
       setup.target = &target;
@@ -275,18 +275,21 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
     default:
       throw std::logic_error("a context of a drafting head needs one");
   }
-  std::unique_ptr<HeadContext> context(new HeadContext(std::move(model), std::move(threads), options, setup, {}));
+  std::unique_ptr<HeadContext> context(new HeadContext(std::move(model), std::move(threads), options, setup, {}, target));
   llama_set_nextn_layer_offset(context->get(), layer);
   return context;
 }
 
 HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
-                         const Options& options, const Setup& setup, const Reading& reading)
+                         const Options& options, const Setup& setup, const Reading& reading,
+                         const Context& target)
     : Context(std::move(model), std::move(threads), options, setup),
       reading_(reading),
+      target_(target),
       hidden_size_(llama_model_n_embd_out(this->model().get())),
       wants_last_rows_(this->model().head_rows_need_logits()),
-      read_rows_(idx(options.batch_size) * idx(hidden_size_)) {
+      read_rows_(idx(options.batch_size) * idx(hidden_size_)),
+      no_row_(idx(hidden_size_)) {
   batch().read_rows(read_rows_.data());
   llama_set_embeddings_nextn(get(), true, wants_last_rows_);  // for every token, or for those with logits
 }
@@ -313,9 +316,10 @@ void HeadContext::add(const PassPart& part) {
   for (int i = 0; i < part.num_tokens; ++i) {
     const float* const row = next_row_;
     if (next_row_ != nullptr) next_row_ += hidden_size_;
-    if (!reads(part, i)) {
+    if (part.tokens[i] == in_picture || !reads(part, i)) {
       places_.push_back(-1);
-      skip(part.slot);
+      if (part.tokens[i] == in_picture) skip_picture(part.slot, &target_);
+      else skip(part.slot);
       continue;
     }
     const bool wants_row = i >= part.num_tokens - part.num_rows, is_last = i == part.num_tokens - 1;
@@ -331,14 +335,15 @@ void HeadContext::add(Token token, int slot, bool makes_row, const float* row) {
   const auto to = read_rows_.begin() + static_cast<std::ptrdiff_t>(batch().size()) * hidden_size_;
   if (row == nullptr) std::fill_n(to, hidden_size_, 0.0f);
   else std::copy_n(row, hidden_size_, to);
-  const Context* const of = reading_.takes_positions;
-  Context::add(token, slot, of == nullptr ? length(slot) : of->length(slot), makes_row);
+  const int place = reading_.takes_position ? target_.length(slot) : length(slot);
+  Context::add(token, slot, target_.position_of(slot, place), makes_row);
   if (makes_row) ++num_made_rows_;
 }
 
 const float* HeadContext::logits(int row) const { return Context::logits(rows_[idx(row)]); }
 
 const float* HeadContext::hidden_row(int token) const {
+  if (places_[idx(token)] < 0) return no_row_.data();
   return llama_get_embeddings_nextn_ith(get(), places_[idx(token)]);
 }
 

@@ -45,7 +45,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
   void watch_rows();
   bool watch(ggml_tensor* tensor, bool ask);
   void order_batch();
-  bool collects_rows() const { return reads_in_pieces() || !rows_.layers.empty(); }
+  bool collects_rows() const { return reads_in_pieces() || reads_picture_ || !rows_.layers.empty(); }
   void collect_rows();
   void collect(const float* row, std::size_t size);
   const float* layer_row(int layer, int place) const;
@@ -54,6 +54,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
 
   Rows rows_;
   int hidden_size_;
+  bool reads_picture_ = false;    // in the running or last decode(), which may take several passes
   std::vector<int> places_;       // in the last pass's batch, of the inputs' tokens
   std::vector<Watched> watched_;  // ascending layers
   // Of the running pass if rows are watched: places in the order in which they are computed.
@@ -76,15 +77,16 @@ class HeadContext : public Context, public HeadLayers {
       int token) const override;  // for some heads (OwnHeadInfo::rows_need_logits) only the last token of an input
 
  protected:
-  // How a head reads a text. Of a token that it does not read, only the place is counted.
+  // How a head reads a text, at the target's positions. Of a token that it does not read, only the place is counted, and
+  // pictures are not read, but their last row is.
   struct Reading {
     bool only_last = false;                    // of a pass
     bool skips_first = false;                  // of the text, unless it is the last so far
     bool makes_rows_together = false;          // llama.cpp computes logits for every token of a pass that computes any
-    const Context* takes_positions = nullptr;  // each token has the position that this context reads next
+    bool takes_position = false;       // each token has the position that the target reads next
   };
   HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
-              const Setup& setup, const Reading& reading);
+              const Setup& setup, const Reading& reading, const Context& target);
 
  private:
   void add(const PassPart& part) override;
@@ -92,6 +94,7 @@ class HeadContext : public Context, public HeadLayers {
   void add(Token token, int slot, bool makes_row, const float* hidden);
 
   const Reading reading_;
+  const Context& target_;
   int hidden_size_;
   // Computes logits for the last token of every input, which otherwise has no hidden row.
   bool wants_last_rows_;
@@ -99,6 +102,7 @@ class HeadContext : public Context, public HeadLayers {
   const float* next_row_ = nullptr;  // of the inputs' tokens; null: zeros
   bool wants_all_rows_ = false;
   std::vector<int> places_;  // in the last pass's batch, of the inputs' tokens; -1: not read
+  std::vector<float> no_row_;  // of a place that is not read: [hidden_size_]
   std::vector<int> rows_;    // rows of logits among those that llama.cpp computed in the last pass
   int num_made_rows_ = 0;    // rows that llama.cpp computed in the last pass
 };

@@ -10,9 +10,22 @@ namespace specdec {
 const PlannedPasses& PassPolicy::plan(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots) {
   passes_.clear();
   if (inputs.empty()) return passes_;
-  if (shape_) plan_pieces(inputs, slots);
+  if (inputs.front().picture != nullptr) plan_picture(inputs.front());
+  else if (shape_) plan_pieces(inputs, slots);
   else plan_one(inputs, slots);
   return passes_;
+}
+
+// Rows that attend to each other share a pass; the caller sees to it that they fit one.
+void PassPolicy::plan_picture(const PassInput& input) {
+  const Picture& picture = *input.picture;
+  const int most = picture.rows->is_causal() ? limits_.batch_size : picture.num_rows;
+  for (int row = 0; row < picture.num_rows; row += most) {
+    PassPart part{input.slot, nullptr, std::min(most, picture.num_rows - row), 0, 0};
+    part.picture = &picture;
+    part.first_row = row;
+    passes_.add().parts.push_back(part);
+  }
 }
 
 // One pass over all inputs. llama.cpp splits a ragged one: a pass over the weights takes an equal number of tokens from

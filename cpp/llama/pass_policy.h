@@ -18,6 +18,8 @@ struct PassPart {
   int num_rows;                               // of logits, for the last tokens
   int num_padding;                            // tokens after its own, which are removed from the cache after the pass
   const std::vector<int>* parents = nullptr;  // as in PassInput
+  const Picture* picture = nullptr;           // likewise; from its row `first_row` on
+  int first_row = 0;
 };
 
 struct PlannedPass {
@@ -75,6 +77,7 @@ class PassPolicy {
  private:
   using Inputs = std::vector<PassInput>::const_iterator;
 
+  void plan_picture(const PassInput& input);
   void plan_one(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);
   bool is_worth_padding(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots, int width);
   void plan_pieces(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots);

@@ -2,14 +2,27 @@
 //   place     its number in the text, from 0
 //   position  llama.cpp's number, by which a model rotates keys; 0 where reading of these cells began
 //   cell      where it lies in the slot's cache; earlier cells may have been dropped
+// They differ by what was dropped and by pictures: under M-RoPE a picture has fewer positions than places, and a model
+// that does not read pictures has neither positions nor cells of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace specdec {
 
 struct SlotText {
+  struct Picture {
+    int place, num_places;
+    int num_positions;
+    bool has_cells;  // one per place
+    int end() const { return place + num_places; }
+    int positions_before(int at) const {  // of those that begin before this place
+      return at >= end() ? num_positions : std::clamp(at - place, 0, std::max(0, num_positions - 1));
+    }
+  };
+
   int length = 0;         // one past the last place in the cache
   int first = 0;          // the first place in the cache
   int origin = 0;         // the place with position 0
@@ -19,16 +32,69 @@ struct SlotText {
   int padding = 0;        // tokens after the last piece's own that a recurrent state has read
   // A tree behind the last place: of each node, the nodes that it sees, itself included, as bits.
   std::vector<std::uint64_t> visible;
+  std::vector<Picture> pictures;  // from `origin` on, ascending
 
-  int position_of(int place) const { return place - origin; }
-  int place_of(int position) const { return origin + position; }
+  int position_of(int place) const {
+    int position = place - origin;
+    for (const Picture& picture : pictures) {
+      if (place <= picture.place) break;
+      position -= std::min(place, picture.end()) - picture.place - picture.positions_before(place);
+    }
+    return position;
+  }
+  // The first place with this position.
+  int place_of(int position) const {
+    int place = origin + position;
+    for (const Picture& picture : pictures) {
+      const int begin = position_of(picture.place);
+      if (position <= begin) break;
+      place += picture.num_places - picture.num_positions;
+    }
+    return place;
+  }
   int next_position() const { return position_of(length); }
-  int num_cells() const { return length - first; }
+  int num_cells() const {
+    int count = length - first;
+    for (const Picture& picture : pictures) {
+      if (!picture.has_cells)
+        count -= std::max(0, std::min(length, picture.end()) - std::max(first, picture.place));
+    }
+    return count;
+  }
+  // `at`, or the place of the picture that it would cut.
+  int whole_pictures(int at) const {
+    for (const Picture& picture : pictures) {
+      if (picture.has_cells && picture.place < at && at < picture.end()) return picture.place;
+    }
+    return at;
+  }
+  void shorten(int to) {
+    length = to;
+    while (!pictures.empty() && pictures.back().place >= to) pictures.pop_back();
+  }
+  // The picture that has this place; null: none.
+  const Picture* picture_at(int place) const {
+    const auto has_place = [place](const Picture& picture) { return picture.place <= place && place < picture.end(); };
+    const auto found = std::find_if(pictures.begin(), pictures.end(), has_place);
+    return found == pictures.end() ? nullptr : &*found;
+  }
+  // Counts a place of a picture that is not read. same: the picture in a context whose positions this one has; null: it
+  // takes none.
+  void skip_place(const Picture* same) {
+    if (picture_at(length) == nullptr) {
+      const bool goes_on = !pictures.empty() && pictures.back().end() == length && pictures.back().num_positions == 0;
+      if (same != nullptr) pictures.push_back({same->place, same->num_places, same->num_positions, false});
+      else if (goes_on) ++pictures.back().num_places;
+      else pictures.push_back({length, 1, 0, false});
+    }
+    ++length;
+  }
   // Forgets the cells; the next token that is read has this place.
   void start_at(int place) {
     length = first = origin = place;
     whole_pieces = padding = 0;
     visible.clear();
+    pictures.clear();
   }
 };
 

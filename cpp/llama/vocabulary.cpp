@@ -154,13 +154,14 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special, P
   return tokens;
 }
 
-std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
-  if (marked.input.empty()) return tokenize(marked.text);
+std::vector<Token> Vocabulary::tokenize(const MarkedText& marked, Part part) const {
+  if (marked.input.empty()) return tokenize(marked.text, true, part);
   const ControlTokens control(vocab_);
   // In one piece if possible: ordinary tokens may cross the borders of the input.
-  if (!control.is_in_input(marked)) return tokenize(marked.text);
+  if (!control.is_in_input(marked)) return tokenize(marked.text, true, part);
   std::vector<Token> tokens;
-  if (adds_bos()) tokens.push_back(bos());
+  const bool begins = adds_bos() && part != Part::middle;
+  if (begins) tokens.push_back(bos());
   std::string ordinary;
   const auto finish_ordinary = [&] {
     if (ordinary.empty()) return;
@@ -178,13 +179,13 @@ std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
     }
     if (match->strips_left) ordinary.erase(ordinary.find_last_not_of(white_space) + 1);
     finish_ordinary();
-    if (at > 0 || match->token != bos() || !adds_bos())
+    if (at > 0 || match->token != bos() || !begins)
       tokens.push_back(match->token);  // a BOS written in the text must not become a second one
     at += match->length;
     if (match->strips_right) at = std::min(text.find_first_not_of(white_space, at), text.size());
   }
   finish_ordinary();
-  if (adds_eos()) tokens.push_back(eos());
+  if (adds_eos() && part == Part::whole) tokens.push_back(eos());
   return tokens;
 }
 

@@ -42,7 +42,7 @@ class Vocabulary {
   std::vector<Token> tokenize(const std::string& text, bool special = true, Part part = Part::whole) const;
 
   // Like tokenize(), with control tokens and marks recognised outside text.input.
-  std::vector<Token> tokenize(const MarkedText& text) const;
+  std::vector<Token> tokenize(const MarkedText& text, Part part = Part::whole) const;
 
   // A lower bound on the number of tokens of a text with this many bytes; 0 if there is none, because tokens may stand
   // for text of any length. (Bytes that a byte-level vocabulary lacks, and therefore drops, are counted as if it had

@@ -229,7 +229,7 @@ HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
   read_output_format(service, options.request, fields);
   const Tools tools = read_tools(Fields(chat));
   Conversation conversation = read_conversation(service, Fields(chat), tools);
-  options.request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone);
+  options.request.set_prompt(fitting_prompt(service, conversation, http.is_gone));
   options.parser = prepare_answer(service, tools, conversation, options.request);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{options.request}, http.is_gone);
   const auto stream = [&service, generation, options](EventStream& events) {

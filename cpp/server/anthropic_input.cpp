@@ -1,9 +1,11 @@
 #include "server/anthropic_input.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "server/messages.h"
+#include "server/picture_parts.h"
 #include "server/tools.h"
 
 namespace specdec::server {
@@ -39,32 +41,37 @@ void check_supported(const Fields& body) {
 }
 
 [[noreturn]] void fail_block_type(const Fields& block, const std::string& type, const std::string& known) {
-  throw wrong_value(block.path("type"), type, known + "; only text is supported");
+  throw wrong_value(block.path("type"), type, known);
 }
 
 void append(std::string& text, const std::string& more) { text += (text.empty() ? "" : "\n") + more; }
 
 // Adds the user's text and results of tools, in their order.
 void add_user_blocks(Json& messages, const std::string& path, const Json& blocks) {
-  Json text = nullptr;
+  Json parts = Json::array();
   const auto end_text = [&] {
-    if (!text.is_null()) messages.push_back({{"role", "user"}, {"content", std::exchange(text, nullptr)}});
+    if (parts.empty()) return;
+    const bool is_text = std::none_of(parts.begin(), parts.end(), is_picture);
+    messages.push_back({{"role", "user"}, {"content", is_text ? Json(read_content(path, parts, {"text"})) : parts}});
+    parts = Json::array();
   };
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Fields block(blocks[i], path + "[" + std::to_string(i) + "]");
     const std::string type = block.required_text("type");
     if (type == "text") {
-      text = (text.is_null() ? "" : text.get<std::string>() + "\n") + block.required_text("text");
+      parts.push_back({{"type", "text"}, {"text", block.required_text("text")}});
+    } else if (is_picture(blocks[i])) {
+      parts.push_back(picture_part(block));
     } else if (type == "tool_result") {
       end_text();
       const Json* content = block.find("content");
       Json result = {{"role", "tool"},
                      {"tool_call_id", block.required_text("tool_use_id")},
-                     {"content", content == nullptr ? "" : read_content(block.path("content"), *content, {"text"})}};
+                     {"content", content == nullptr ? Json("") : content_with_pictures(block.path("content"), *content, {"text"})}};
       if (block.flag("is_error", false)) result["is_error"] = true;  // for templates that use it
       messages.push_back(std::move(result));
     } else {
-      fail_block_type(block, type, "\"text\" or \"tool_result\"");
+      fail_block_type(block, type, R"("text", "image" or "tool_result")");
     }
   }
   end_text();

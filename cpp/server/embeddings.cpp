@@ -2,9 +2,9 @@
 #include "server/embeddings.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "engine/embedder.h"
 #include "engine/prompt.h"
@@ -36,18 +36,7 @@ std::vector<Token> read_text(const Service& service, const std::string& path, co
 
 // The bytes of F32 numbers, little-endian, in base64.
 std::string base64(const std::vector<float>& row) {
-  static constexpr char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes(row.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), row.data(), bytes.size());
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = i; j < i + 3; ++j)
-      group = group << 8 | (j < bytes.size() ? static_cast<unsigned char>(bytes[j]) : 0u);
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    for (std::size_t j = 0; j < 4; ++j) text += j <= count ? letters[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return text;
+  return to_base64({reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float)});
 }
 
 bool read_is_base64(const Fields& body) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/picture_parts.h"
 #include "server/replies.h"
 
 namespace specdec::server {
@@ -73,7 +74,7 @@ void read_answer(const Fields& message, Json& json) {
   }
 }
 
-Json read_message(const Fields& message, Json json) {
+Json read_message(const Fields& message, Json json, const PictureRead& read_picture) {
   const std::string role = read_role(message);
   json["role"] = role == "developer" ? "system" : role == "function" ? "tool" : role;
   if (role == "assistant") {
@@ -81,7 +82,7 @@ Json read_message(const Fields& message, Json json) {
     return json;
   }
   const Json* content = message.find("content");
-  if (content != nullptr) json["content"] = read_content(message.path("content"), *content, {"text"});
+  if (content != nullptr) json["content"] = read_content(message.path("content"), *content, {"text"}, read_picture);
   else if (role == "tool" || role == "function" || json.contains("content")) json["content"] = "";  // null is empty
   else throw invalid_request(message.path("content"), message.path("content") + " is missing");
   return json;
@@ -141,15 +142,22 @@ std::string read_arguments(const Fields& function) {
   return text;
 }
 
-std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types) {
+std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types,
+                         const PictureRead& read_picture) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) throw wrong_value(path, content, "a string or a list of text parts");
   std::string text;
   for (std::size_t i = 0; i < content.size(); ++i) {
     const Fields part(content[i], path + "[" + std::to_string(i) + "]");
     const std::string type = part.required_text("type");
-    if (std::find(types.begin(), types.end(), type) == types.end())
-      throw wrong_value(part.path("type"), type, "\"" + types[0] + "\"; only text is supported");
+    if (read_picture && is_picture(content[i])) {
+      text += (i == 0 ? "" : "\n") + read_picture(part);
+      continue;
+    }
+    if (std::find(types.begin(), types.end(), type) == types.end()) {
+      throw wrong_value(part.path("type"), type,
+                        "\"" + types[0] + "\"" + (read_picture ? " or \"image_url\"" : "; only text is supported here"));
+    }
     text += (i == 0 ? "" : "\n") + part.required_text(type == "refusal" ? "refusal" : "text");
   }
   return text;
@@ -158,11 +166,14 @@ std::string read_content(const std::string& path, const Json& content, const std
 Conversation read_conversation(const Service& service, const Fields& body, const Tools& tools) {
   const Json& given = body.required("messages");
   if (!given.is_array() || given.empty()) throw wrong_value("messages", given, "a list of at least one message");
-  Json messages = Json::array();
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    messages.push_back(read_message(Fields(given[i], "messages[" + std::to_string(i) + "]"), given[i]));
-  }
   Conversation conversation;
+  const auto picture = [&](const Fields& part) {
+    conversation.pictures.push_back(read_picture(service, part));
+    return picture_mark(conversation.pictures.size() - 1);
+  };
+  Json messages = Json::array();
+  for (std::size_t i = 0; i < given.size(); ++i)
+    messages.push_back(read_message(Fields(given[i], "messages[" + std::to_string(i) + "]"), given[i], picture));
   conversation.tools = tools.json;
   conversation.continues_answer = continues_answer(service, body, messages.back());
   if (!conversation.continues_answer && messages.size() > 1 && says_nothing(messages.back()))
@@ -202,8 +213,7 @@ auto ask_template(const Service& service, Ask ask) {
 
 }  // namespace
 
-std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
-                                 const std::function<bool()>& cancelled) {
+Text prompt_of(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled) {
   return ask_template(service, [&](const Chat& chat) { return chat.tokens(conversation, cancelled); });
 }
 
@@ -225,22 +235,39 @@ Json without_turns_before(const Json& messages, std::size_t begin) {
 
 }  // namespace
 
-std::vector<Token> fitting_prompt(const Service& service, Conversation& conversation, const Client& client,
+namespace {
+
+// Those whose messages were left out. The marks of the others have other numbers then.
+void drop_unused_pictures(Conversation& conversation) {
+  PictureFiles used;
+  for (std::size_t i = 0; i < conversation.pictures.size(); ++i) {
+    const std::string mark = picture_mark(i);
+    const std::size_t at = conversation.messages.find(mark);
+    if (at == std::string::npos) continue;
+    conversation.messages.replace(at, mark.size(), picture_mark(used.size()));
+    used.push_back(conversation.pictures[i]);
+  }
+  conversation.pictures = std::move(used);
+}
+
+}  // namespace
+
+Text fitting_prompt(const Service& service, Conversation& conversation, const Client& client,
                                   bool is_ollamas, int num_ctx) {
   using Overflow = ServiceOptions::Overflow;
   const Overflow overflow = service.options().overflow;
   const bool drops = overflow == Overflow::drop || (overflow == Overflow::of_api && is_ollamas);
   const int n_ctx = service.generator().n_ctx(), limit = num_ctx > 0 ? std::min(num_ctx, n_ctx) : n_ctx;
-  const auto tokens_of = [&](const Conversation& one) {
-    std::vector<Token> tokens = prompt_tokens(service, one, client);
-    const bool fits = tokens.size() < static_cast<std::size_t>(limit) || (!drops && limit == n_ctx);
-    if (fits) return tokens;
+  const auto text_of = [&](const Conversation& one) {
+    Text prompt = prompt_of(service, one, client);
+    const bool fits = prompt.length() < limit || (!drops && limit == n_ctx);
+    if (fits) return prompt;
     throw ContextFull(
-        "the prompt has " + std::to_string(tokens.size()) + " tokens, and the context holds " + std::to_string(limit),
-        tokens.size(), limit);
+        "the prompt has " + std::to_string(prompt.length()) + " tokens, and the context holds " + std::to_string(limit),
+        prompt.tokens.size(), limit);
   };
   try {
-    return tokens_of(conversation);
+    return text_of(conversation);
   } catch (const ContextFull&) {
     if (!drops) throw;
   }
@@ -252,7 +279,7 @@ std::vector<Token> fitting_prompt(const Service& service, Conversation& conversa
     has_turn = has_turn || messages[i]["role"] != "system";
   }
   // Fewer turns have fewer tokens, so that half of the candidates are excluded by each attempt.
-  std::optional<std::vector<Token>> found;
+  std::optional<Text> found;
   Conversation shortened = conversation;
   std::size_t low = 0, high = begins.size();
   while (low < high) {
@@ -260,8 +287,9 @@ std::vector<Token> fitting_prompt(const Service& service, Conversation& conversa
     Conversation attempt = conversation;
     const Json rest = without_turns_before(messages, begins[middle]);
     attempt.messages = to_text(rest);
+    drop_unused_pictures(attempt);
     try {
-      found = tokens_of(attempt);
+      found = text_of(attempt);
       shortened = std::move(attempt);
       client.record->num_dropped_messages = messages.size() - rest.size();
       high = middle;
@@ -269,7 +297,7 @@ std::vector<Token> fitting_prompt(const Service& service, Conversation& conversa
       low = middle + 1;
     }
   }
-  if (!found) return tokens_of(conversation);  // throws
+  if (!found) return text_of(conversation);  // throws
   conversation = std::move(shortened);
   client.record->notes.push_back("dropped " + std::to_string(client.record->num_dropped_messages) +
                                  " old messages that do not fit the context");

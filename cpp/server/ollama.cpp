@@ -152,7 +152,7 @@ class Reply {
 void read_conversation_into(OllamaOptions& options, Service& service, const Json& chat, const HttpRequest& http) {
   const Tools tools = read_tools(Fields(chat));
   Conversation conversation = read_conversation(service, Fields(chat), tools);
-  options.request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone, true, options.num_ctx);
+  options.request.set_prompt(fitting_prompt(service, conversation, http.is_gone, true, options.num_ctx));
   if (options.num_ctx > 0) {
     const int room = options.num_ctx - static_cast<int>(options.request.prompt_tokens.size());
     options.request.max_tokens = std::min(options.request.max_tokens, room);

@@ -7,15 +7,25 @@
 #include <utility>
 
 #include "server/messages.h"
+#include "server/picture_parts.h"
 #include "server/request_fields.h"
 
 namespace specdec::server {
 namespace {
 
-void reject_images(const Fields& fields) {
+// A text, or parts if the object has pictures.
+Json content_of(const Fields& fields, const std::string& text) {
   const Json* images = fields.find("images");
-  if (images != nullptr && !images->empty())
-    throw invalid_request(fields.path("images"), fields.path("images") + " is not supported; only text is");
+  if (images == nullptr || images->empty()) return text;
+  if (!images->is_array()) throw wrong_value(fields.path("images"), *images, "a list of pictures in base64");
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < images->size(); ++i) {
+    const std::string path = fields.path("images") + "[" + std::to_string(i) + "]";
+    if (!(*images)[i].is_string()) throw wrong_value(path, (*images)[i], "a picture in base64");
+    parts.push_back(picture_part((*images)[i].get<std::string>(), path));
+  }
+  if (!text.empty()) parts.push_back({{"type", "text"}, {"text", text}});
+  return parts;
 }
 
 // Gives ids to calls and results, because templates may need them and Ollama's messages may lack them. A result answers
@@ -65,11 +75,10 @@ Json read_calls(const Fields& message, const Json& calls, CallIds& ids) {
 }
 
 Json read_message(const Fields& message, CallIds& ids) {
-  reject_images(message);
   const std::string role = message.required_text("role");
   if (role != "system" && role != "user" && role != "assistant" && role != "tool")
     throw wrong_value(message.path("role"), role, R"("system", "user", "assistant" or "tool")");
-  Json result = {{"role", role}, {"content", message.text("content", "")}};
+  Json result = {{"role", role}, {"content", content_of(message, message.text("content", ""))}};
   const std::string thinking = message.text("thinking", "");
   if (!thinking.empty()) result["reasoning_content"] = thinking;
   const Json* calls = message.find("tool_calls");
@@ -121,11 +130,10 @@ Json read_ollama_chat(const Fields& body) {
 }
 
 Json read_ollama_prompt(const Fields& body) {
-  reject_images(body);
   Json messages = Json::array();
   const std::string system = body.text("system", "");
   if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
-  messages.push_back({{"role", "user"}, {"content", body.required_text("prompt")}});
+  messages.push_back({{"role", "user"}, {"content", content_of(body, body.required_text("prompt"))}});
   return {{"messages", std::move(messages)}, {"chat_template_kwargs", read_template_variables(body)}};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/index.h"
+#include "server/picture_parts.h"
 #include "server/tokens.h"
 
 namespace specdec::server {
@@ -28,15 +29,34 @@ Prompt mixed_prompt(const Service& service, const std::string& path, const Json&
   return prompt;
 }
 
+// llama-server's form.
+void read_pictures(const Service& service, const Fields& fields, const Json& pictures, Prompt& prompt) {
+  const std::string path = fields.path("multimodal_data"), media = "<__media__>";
+  if (!pictures.is_array()) throw wrong_value(path, pictures, "a list of pictures in base64");
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    const std::string place = path + "[" + std::to_string(i) + "]";
+    if (!pictures[i].is_string()) throw wrong_value(place, pictures[i], "a picture in base64");
+    at = prompt.text.find(media, at);
+    if (at == std::string::npos) {
+      throw invalid_request(fields.path("prompt_string"), fields.path("prompt_string") + " has " + media + " " +
+                                                              std::to_string(i) + " times, and there are " +
+                                                              std::to_string(pictures.size()) + " pictures");
+    }
+    prompt.text.replace(at, media.size(), picture_mark(i));
+    prompt.pictures.push_back(read_picture(service, place, pictures[i].get<std::string>()));
+  }
+}
+
 Prompt read_prompt(const Service& service, const std::string& path, const Json& json) {
-  if (json.is_string()) return {json.get<std::string>(), {}};
+  if (json.is_string()) return {json.get<std::string>(), {}, {}};
   if (json.is_array() && !json.empty()) return mixed_prompt(service, path, json);
   if (!json.is_object()) throw wrong_value(path, json, "a string or a list of token ids");
   const Fields fields(json, path);
-  if (fields.find("multimodal_data") != nullptr)
-    throw invalid_request(fields.path("multimodal_data"),
-                          fields.path("multimodal_data") + " is not supported; only text is");
-  return {fields.required_text("prompt_string"), {}};
+  Prompt prompt{fields.required_text("prompt_string"), {}, {}};
+  if (const Json* pictures = fields.find("multimodal_data"); pictures != nullptr && !pictures->empty())
+    read_pictures(service, fields, *pictures, prompt);
+  return prompt;
 }
 
 }  // namespace
@@ -44,6 +64,7 @@ Prompt read_prompt(const Service& service, const std::string& path, const Json& 
 void Prompt::put_into(Request& request) const {
   request.prompt = text;
   request.prompt_tokens = tokens;
+  request.picture_files = pictures;
 }
 
 Prompts read_prompts(const Service& service, const Fields& body, int answers_each) {

@@ -13,6 +13,7 @@ namespace specdec::server {
 struct Prompt {
   std::string text;           // either text or tokens
   std::vector<Token> tokens;  // used if not empty
+  PictureFiles pictures;      // whose marks stand in the text
 
   void put_into(Request& request) const;
 };
@@ -22,7 +23,8 @@ struct Prompts {
   bool is_list = false;  // the field is a list, even if it has only one prompt
 };
 
-// Reads the field "prompt". A prompt is "text", [1, 2, 3], [1, "text", 2], or {"prompt_string": "text"}. answers_each:
+// Reads the field "prompt". A prompt is "text", [1, 2, 3], [1, "text", 2], or {"prompt_string": "text with
+// <__media__> for each picture", "multimodal_data": [base64, ...]}. answers_each:
 // answers to every prompt; the server must have room for all of them.
 Prompts read_prompts(const Service& service, const Fields& body, int answers_each);
 

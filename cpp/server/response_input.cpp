@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/messages.h"
+#include "server/picture_parts.h"
 #include "server/tools.h"
 
 namespace specdec::server {
@@ -21,14 +22,14 @@ Json& assistant_message(Json& messages) {
 
 void add_message(Json& messages, const Fields& item) {
   const std::string role = read_role(item);
-  const std::string text =
-      read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text", "refusal"});
+  Json content = content_with_pictures(item.path("content"), item.required("content"),
+                                       {"input_text", "output_text", "text", "refusal"});
   static const Json none = Json::object();
   const Json& last = messages.empty() ? none : messages.back();
   const bool is_thoughts =
       last.value("role", "") == "assistant" && last.value("content", "x").empty() && !last.contains("tool_calls");
-  if (role == "assistant" && is_thoughts) messages.back()["content"] = text;
-  else messages.push_back({{"role", role}, {"content", text}});
+  if (role == "assistant" && is_thoughts) messages.back()["content"] = std::move(content);
+  else messages.push_back({{"role", role}, {"content", std::move(content)}});
 }
 
 // Some clients send an item's own id instead.
@@ -47,11 +48,11 @@ void add_call(Json& messages, const Fields& item, const std::string& name, const
 void add_output(Json& messages, const Fields& item) {
   const Json& output = item.required("output");
   const bool is_parts = output.is_array() && !output.empty() && output[0].is_object() && output[0].contains("type");
-  const std::string text = output.is_string() || is_parts
-                               ? read_content(item.path("output"), output, {"input_text", "output_text", "text"})
-                               : to_text(output);
+  Json text = output.is_string() || is_parts
+                  ? content_with_pictures(item.path("output"), output, {"input_text", "output_text", "text"})
+                  : Json(to_text(output));
   const std::string id = call_id(item);
-  messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
+  messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", std::move(text)}});
 }
 
 // Calls of tools that agents run and that have a type of their own.

@@ -307,7 +307,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   read_text_format(service, request, fields);
   const Tools tools = read_tools(fields);
   Conversation conversation = read_conversation(service, fields, tools);
-  request.prompt_tokens = fitting_prompt(service, conversation, http.is_gone);
+  request.set_prompt(fitting_prompt(service, conversation, http.is_gone));
   options.parser = prepare_answer(service, tools, conversation, request);
   options.ends_after_call = options.parser != nullptr && !tools.use.is_parallel;
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);

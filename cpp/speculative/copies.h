@@ -21,8 +21,11 @@ inline void add_only_tokens(const ProposalRequest& request) {
   }
 }
 
-// Drops the first copy that the constraint forbids and those after it: the target would reject them.
+// Drops the first copy that the constraint forbids and those after it, since the target would reject them, and what
+// follows a picture in the copied text.
 inline void drop_forbidden(Sequence& s, std::vector<Copy>& copies) {
+  const auto is_picture = [](const Copy& copy) { return copy.token == in_picture; };
+  copies.erase(std::find_if(copies.begin(), copies.end(), is_picture), copies.end());
   if (!s.constraint) return;
   const auto num_tokens = s.tokens.size();
   const auto forbidden = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) {

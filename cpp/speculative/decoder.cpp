@@ -68,7 +68,7 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
 }
 
 int Decoder::prefill_end(const Sequence& s, int max_tokens) const {
-  return specdec::prefill_end(target_, target_.length(s.slot), s.num_committed - 1, max_tokens);
+  return specdec::prefill_end(target_, s, target_.length(s.slot), s.num_committed - 1, max_tokens);
 }
 
 int Decoder::capacity(const std::vector<Sequence*>& sequences) const {
@@ -150,7 +150,8 @@ void Decoder::read_lost_tokens(const std::vector<Sequence*>& sequences) {
   const int room = (target_.batch_size() - target_.row_capacity()) / static_cast<int>(sequences.size());
   for (const Sequence* s : sequences) {
     const int lost = s->num_committed - 1 - target_.length(s->slot);
-    if (lost > std::min(room, max_tokens_read_along)) cache_tokens(target_, *s, s->num_committed - 1);
+    const bool lost_picture = picture_from(s->pictures, target_.length(s->slot)) != nullptr;
+    if (lost_picture || lost > std::min(room, max_tokens_read_along)) cache_tokens(target_, *s, s->num_committed - 1);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "speculative/text.h"
 
 namespace specdec {
 
@@ -17,6 +18,9 @@ struct PassInput {
   // A tree's nodes: each node's parent, an earlier one, or -1: the last token before the tree. Level by level, at most
   // max_tree_nodes. The input ends with those that the slot has not read yet. Null: no tree.
   const std::vector<int>* parents = nullptr;
+  // Its rows are read instead of tokens. The only input of a pass, for models that read pictures; for others its places
+  // are tokens in_picture, of which they count the places only.
+  const Picture* picture = nullptr;
 };
 
 constexpr int max_tree_nodes = 64;
@@ -65,6 +69,8 @@ class LanguageModel {
   virtual bool reads_trees() const { return false; }
   // Of the nodes that the slot has read, keeps a path from the root, ascending, as if nothing else had been read.
   virtual void keep_path(int /*slot*/, const std::vector<int>& /*nodes*/) {}
+  // Whether decode() takes the rows of pictures.
+  virtual bool reads_pictures() const { return false; }
   // Makes the cache of slot `to` a copy of the cache of slot `from`.
   virtual void copy(int from, int to) = 0;
 };

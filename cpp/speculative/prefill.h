@@ -15,12 +15,28 @@ inline int prefill_end(const LanguageModel& model, int cached, int length, int m
   const int piece = model.prompt_piece(), end = (cached + max_tokens) / piece * piece;
   return std::min(length, end > cached ? end : cached / piece * piece + piece);
 }
+// The same in a text with pictures, which are not cut.
+inline int prefill_end(const LanguageModel& model, const Text& text, int cached, int length, int max_tokens) {
+  const int end = prefill_end(model, cached, length, max_tokens);
+  const Picture* const picture = picture_from(text.pictures, end);
+  if (picture == nullptr || end <= picture->place) return end;
+  return picture->place > cached ? picture->place : std::min(length, picture->end());
+}
 
 // Extends the model's cache of the sequence to its first `length` tokens. Computes no logits.
 inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   for (int cached = model.length(sequence.slot); cached < length;) {
-    const int end = prefill_end(model, cached, length, model.batch_size());
-    model.decode({{sequence.slot, sequence.tokens.data() + cached, end - cached, 0}});
+    PassInput input{sequence.slot, sequence.tokens.data() + cached, 0, 0};
+    int end = prefill_end(model, cached, length, model.batch_size());
+    const Picture* const picture = model.reads_pictures() ? picture_from(sequence.pictures, cached) : nullptr;
+    if (picture != nullptr && picture->place == cached) {
+      input.picture = picture;
+      end = picture->end();
+    } else if (picture != nullptr) {
+      end = std::min(end, picture->place);
+    }
+    input.num_tokens = end - cached;
+    model.decode({input});
     cached = end;
   }
 }

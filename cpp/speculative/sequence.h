@@ -20,6 +20,7 @@
 #include "speculative/prediction.h"
 #include "speculative/score.h"
 #include "speculative/stats.h"
+#include "speculative/text.h"
 
 namespace specdec {
 
@@ -74,13 +75,13 @@ struct Emission {
   double logprob;      // natural log of the target's probability, before any transform; NaN without has_logprobs
 };
 
-struct Sequence {
+// Its text: committed tokens, followed by the drafts of the current cycle.
+struct Sequence : Text {
   Sequence(int slot_, sampling::SamplingParams params, std::unique_ptr<const sampling::UniformSource> uniforms_,
            sampling::TokenRules rules = {})
       : slot(slot_), transforms(std::move(params), std::move(rules)), uniforms(std::move(uniforms_)) {}
 
-  int slot;                   // its place in the caches of both models
-  std::vector<Token> tokens;  // committed tokens, followed by the drafts of the current cycle
+  int slot;  // its place in the caches of both models
   int num_committed = 0;
   int num_draft_tokens = 0;   // K; 0: without a draft; or auto_draft_tokens
   int max_tree_size = 0;      // drafts of a tree; 0: drafts are chains

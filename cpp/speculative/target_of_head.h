@@ -79,6 +79,7 @@ class TargetOfHead final : public LanguageModel {
   int reusable(int slot, int length) const override { return target_.reusable(slot, length); }
   int prompt_piece() const override { return target_.prompt_piece(); }
   void expect_prompt(int slot, int length) override { target_.expect_prompt(slot, length); }
+  bool reads_pictures() const override { return target_.reads_pictures(); }
   void checkpoint(int slot, int pass_tokens) override { target_.checkpoint(slot, pass_tokens); }
   void copy(int from, int to) override;
 

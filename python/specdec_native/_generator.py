@@ -33,6 +33,7 @@ from ._options import (
     is_conversation,
     lists_options,
 )
+from ._pictures import pictures_of, take_pictures
 from ._results import (
     ChatCompletion,
     ChoiceScore,
@@ -181,7 +182,7 @@ class Generator:
             sources = bundled_target, bundled_draft if draft in (None, "auto") else draft
         else:
             sources = target, draft
-        given["target"], given["draft"] = local_model(sources[0]), sources[1]
+        given["target"], given["draft"] = local_model(sources[0], with_projector=True), sources[1]
         if sources[1] is not None and given.get("num_draft_tokens") != 0:  # otherwise it is not used
             given["draft"] = local_model(sources[1])
         self._engine: _Engine | None = None
@@ -291,6 +292,9 @@ class Generator:
         stop_token_ids: tokens that end the output and are its last token.
         prediction: text that the output is likely to repeat, such as the file to be edited; drafts are copied from it.
             A good guess makes generation faster; no guess changes the distribution of the output.
+        images: a picture, or a list of them, which come before the prompt: paths, bytes of PNG, JPEG, GIF or BMP files,
+            data URLs, arrays of uint8 with the shape (height, width) or (height, width, 1, 3 or 4), or PIL images. The
+            target needs a projector (`mmproj`).
         seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (with other
             verifications than "invariant": only with the same draft and a fixed num_draft_tokens). None: a random seed
             (see `Generator.seed`).
@@ -340,7 +344,10 @@ class Generator:
         """Internal: submit and return the engine's handle."""
         if is_conversation(prompt):
             raise TypeError("prompt is a list of messages; use chat, stream_chat or submit_chat for conversations")
-        request = self._core.submit(prompt, score_prompt, read_prompt, **options)
+        given = dict(options)
+        images = given.pop("images", None)
+        pictures = [] if images is None else pictures_of("images", images)
+        request = self._core.submit(prompt, pictures, score_prompt, read_prompt, **given)
         publish()
         return request
 
@@ -369,7 +376,9 @@ class Generator:
         given.setdefault("max_tokens", _NO_LIMIT)
         tools, choice = given.pop("tools", None), given.pop("tool_choice", "auto")
         parallel, goes_on = given.pop("parallel_tool_calls", True), given.pop("continue_final_message", None)
-        return self._core.chat(*conversation(messages, tools, choice, parallel, goes_on), **given)
+        marked, pictures = take_pictures(messages, given.pop("images", None))
+        form = conversation(marked, tools, choice, parallel, goes_on)
+        return self._core.chat(form.messages, pictures, *form[1:], **given)
 
     def _note_missing_template(self, stacklevel: int) -> None:
         if not self._core.has_chat_template and not self._has_noted_template:

@@ -23,9 +23,12 @@ _MAX_QUESTIONS = 3  # requests for a repository's description
 _MAX_WAIT_S = 300  # the longest wait that a server may ask for
 
 
-def local_model(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The path itself, or the path of the downloaded file if it has the form "hf:OWNER/REPOSITORY:QUANT"."""
-    return download(path) if isinstance(path, str) and path.startswith("hf:") else path
+def local_model(path: str | os.PathLike[str], with_projector: bool = False) -> str | os.PathLike[str]:
+    """The path itself, or the path of the downloaded file if it has the form "hf:OWNER/REPOSITORY:QUANT".
+
+    with_projector: also downloads the repository's projector, if it has one.
+    """
+    return download(path, with_projector) if isinstance(path, str) and path.startswith("hf:") else path
 
 
 def download_companion(name: str) -> str:
@@ -41,7 +44,7 @@ def log_choice(sentence: str) -> None:
     _logger.info("%s", sentence)
 
 
-def download(name: str) -> str:
+def download(name: str, with_projector: bool = False) -> str:
     """The path of a model's file in the cache (of a split model, the first part), downloaded if necessary."""
     repository = _core.hub_repository(name)
     try:
@@ -55,7 +58,10 @@ def download(name: str) -> str:
         info = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else _describe(repository)
         if isinstance(info, str):
             return _cached(name, repository, info)
-        files = _core.hub_model_files(name, [entry.rfilename for entry in info.siblings or []])
+        names = [entry.rfilename for entry in info.siblings or []]
+        files = _core.hub_model_files(name, names)
+        if with_projector:
+            files += _core.hub_projectors(names)[:1]
         _check_space(name, info, files)
         paths = [_download_file(repository, file) for file in files]
         return str(paths[0])

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from . import _core
 from ._chat import AssistantMessage, Message, Tool, ToolChoice
+from ._pictures import Image
 
 Verification = Literal["auto", "token", "block", "invariant"]
 Drafting = Literal["sampled", "argmax"]
@@ -59,6 +60,7 @@ class GeneratorOptions(TypedDict, total=False):
     max_queue_size: int | None
     num_draft_tokens: int | Literal["auto"] | None
     draft_tree: int | Literal["auto"] | None
+    mmproj: str | os.PathLike[str] | None
     auto_cache: bool | None
 
 
@@ -96,6 +98,7 @@ class StreamOptions(TypedDict, total=False):
     ignore_eos: bool | None
     stop_token_ids: Sequence[int] | None
     prediction: str | None
+    images: Image | Sequence[Image] | None
     seed: int | None
     top_logprobs: int | None
     num_draft_tokens: int | Literal["auto"] | None
@@ -123,7 +126,7 @@ class Request(ChatOptions, total=False):
 # with options.
 AnyRequest: TypeAlias = str | Sequence[int] | Sequence[Message] | Request
 
-CHAT_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "continue_final_message")
+CHAT_OPTIONS = ("images", "tools", "tool_choice", "parallel_tool_calls", "continue_final_message")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -210,7 +210,7 @@ class Bench {
   std::size_t num_prompts() const { return prompts_.empty() ? questions.size() : prompts_.size(); }
 
   void set_prompt(Request& request, const Generator& generator, std::size_t prompt) const {
-    if (asks(generator)) request.prompt_tokens = generator.chat().tokens(conversation({{"user", questions[prompt]}}));
+    if (asks(generator)) request.set_prompt(generator.chat().tokens(conversation({{"user", questions[prompt]}})));
     else request.prompt = prompts_.empty() ? beginnings[prompt] : prompts_[prompt];
   }
 

@@ -15,6 +15,7 @@
 #include "chat/chat_template.h"
 #include "cli/chat_completion.h"
 #include "cli/chat_conversation.h"
+#include "cli/picture_files.h"
 #include "cli/chat_input.h"
 #include "cli/chat_settings.h"
 #include "cli/options.h"
@@ -44,6 +45,7 @@ struct Arguments {
   Request request;
   std::optional<ChatTemplate> chat_template;  // null: the model's own
   std::string system, color = "auto";
+  std::vector<std::string> images;  // paths
   std::vector<PromptSource> first;  // joined
   bool jinja = true, by_line = false, keeps_history = true, single_turn = false;
 };
@@ -69,6 +71,10 @@ CommandLine command_line(Arguments& arguments) {
          "FILE",
          "first message, from a file",
          [&arguments](const std::string& path) { arguments.first.push_back({std::nullopt, path}); }},
+        {{"--image"},
+         "FILE",
+         "a picture before the first message; may be given several times",
+         [&arguments](const std::string& path) { arguments.images.push_back(path); }},
         text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"),
         {{"-sysf", "--system-prompt-file"},
          "FILE",
@@ -127,6 +133,7 @@ class Chat {
         generator_(arguments.generator),
         conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
+    pictures_ = read_pictures(generator_, arguments.images);
     models_ = models(arguments);
     if (is_typed_) note(introduction());
     input.set_completer([](const std::string& text) { return complete_chat(text, words()); });
@@ -240,9 +247,9 @@ class Chat {
   void ask(const std::string& typed) {
     std::string question = read_;
     add_paragraph(question, typed);
-    conversation_.ask(question);
+    conversation_.ask(question, pictures_);
     try {
-      if (respond()) return read_.clear();
+      if (respond()) return forget_files();
     } catch (...) {
       conversation_.forget_turn();
       throw;
@@ -387,7 +394,7 @@ class Chat {
   void clear(const std::string&) {
     conversation_.clear();
     report_.reset();
-    read_.clear();
+    forget_files();
     has_warned_ = false;
     tell("(a new conversation)");
   }
@@ -475,11 +482,29 @@ class Chat {
       tell(printable(error.what()));
     }
   }
+  void image(const std::string& given) {
+    if (given.empty()) return tell("/image needs the name of a picture");
+    const std::string path = with_home(given);
+    try {
+      const PictureFiles read = read_pictures(generator_, {path});
+      pictures_.insert(pictures_.end(), read.begin(), read.end());
+      tell("(" + printable(path) + " goes before your next message)");
+    } catch (const Error& error) {
+      tell(printable(error.what()));
+    } catch (const std::invalid_argument& error) {
+      tell(printable(error.what()));
+    }
+  }
+  void forget_files() {
+    read_.clear();
+    pictures_.clear();
+  }
   void show(const std::string&) {
     std::string text = models_ + labelled("used", used());
     if (!conversation_.system().empty()) text += "system   " + printable_lines(conversation_.system()) + "\n";
     if (!read_.empty())
       text += "read     " + counted(generator_.tokenize(read_, false).size(), "token") + " before your next message\n";
+    for (const auto& picture : pictures_) text += "picture  " + printable(picture->name) + " before your next message\n";
     const std::string changed = settings_.changed();
     note(text + (changed.empty() ? "" : "options that differ from the defaults:\n" + changed));
   }
@@ -510,6 +535,7 @@ class Chat {
   };
   std::optional<Report> report_;  // of the last answer, if it was written in this run
   std::string models_, read_;     // the models that run; files to put before the next message
+  PictureFiles pictures_;         // likewise
   std::string file_;              // of the last /save or /load
   Generator generator_;
   std::shared_ptr<RequestHandle> last_;  // the running or last answer; null: none yet
@@ -526,6 +552,7 @@ const Chat::Command Chat::commands[] = {
     {"/undo", "", "forget the last question and its answer", &Chat::undo},
     {"/stats", "", "statistics of the last answer", &Chat::statistics},
     {"/read", "FILE", "put a text file before the next message", &Chat::read},
+    {"/image", "FILE", "put a picture before the next message", &Chat::image},
     {"/show", "", "models, context, system prompt, changed options", &Chat::show},
     {"/save", "FILE", "write the conversation as JSON; -f FILE replaces a file", &Chat::save},
     {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},

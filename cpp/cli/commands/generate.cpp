@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/commands/generate_many.h"
 #include "cli/options.h"
 #include "cli/piece_json.h"
 #include "cli/piece_source.h"
+#include "cli/picture_files.h"
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
@@ -32,6 +34,7 @@
 #include "platform/interrupt.h"
 #include "server/assistant_message.h"
 #include "server/chat_request.h"
+#include "server/picture_parts.h"
 
 namespace specdec::cli {
 namespace {
@@ -51,6 +54,7 @@ struct GenerateOptions {
   std::string system;
   std::optional<ChatTemplate> chat_template;  // of chats; nullopt: the model's own
   std::string prompt_cache;                   // path; empty: none
+  std::vector<std::string> images;            // paths
 };
 
 CommandLine command_line(GenerateOptions& options) {
@@ -89,6 +93,11 @@ CommandLine command_line(GenerateOptions& options) {
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
          "output stays the target's",
          [&options](const std::string& path) { options.request.prediction = read_file(path); }},
+        {{"--image"},
+         "FILE",
+         "a picture that comes before the prompt, or before the message with --chat; PNG, JPEG, GIF or BMP; may be "
+         "given several times",
+         [&options](const std::string& path) { options.images.push_back(path); }},
         length,
         stop_option(options.request)}},
       {"Chat",
@@ -264,7 +273,14 @@ server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
   const server::Service service(generator, 1, service_options);
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
-  messages.push_back({{"role", "user"}, {"content", options.request.prompt}});
+  nlohmann::ordered_json content = options.request.prompt;
+  if (!options.request.picture_files.empty()) {
+    content = nlohmann::ordered_json::array();
+    for (const auto& picture : options.request.picture_files)
+      content.push_back(server::picture_part(to_base64(picture->bytes), picture->name));
+    content.push_back({{"type", "text"}, {"text", options.request.prompt}});
+  }
+  messages.push_back({{"role", "user"}, {"content", std::move(content)}});
   const nlohmann::ordered_json body = {{"messages", messages}};
   const server::ChatRequest chat = server::read_chat_request(service, server::Fields(body), {interrupted});
   options.request = chat.request;
@@ -370,6 +386,7 @@ int run_generate(int argc, const char* const* argv) {
     if (options.is_chat || options.scores_choices)
       throw UsageError("--chat and --score-choices are for one prompt; with --prompts, lines have \"messages\"");
     if (!options.system.empty()) throw UsageError("-sys is for --chat; with --prompts, lines have \"messages\"");
+    if (!options.images.empty()) throw UsageError("--image is for one prompt; with --prompts, lines have \"messages\"");
     if (options.chat_template) options.generator.chat_template = options.chat_template->text();
     options.many.chat_tokens = options.has_length ? options.request.max_tokens : std::numeric_limits<int>::max();
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
@@ -392,9 +409,12 @@ int run_generate(int argc, const char* const* argv) {
   const std::string prompt = options.request.prompt;
   std::optional<server::AssistantMessage> answer;
   if (options.chat_template) generator.chat().set_template(*options.chat_template);
+  options.request.picture_files = read_pictures(generator, options.images);
   if (options.is_chat) {
     note_missing_template(generator);
     answer.emplace(ask(generator, options));
+  } else {
+    options.request.prompt = marks_of(options.request.picture_files) + options.request.prompt;
   }
   if (options.scores_choices) {
     try {
