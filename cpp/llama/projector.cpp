@@ -1,5 +1,6 @@
 #include "llama/projector.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <stdexcept>
@@ -149,6 +150,10 @@ Text Projector::read(const Pixels& pixels) const {
     if (mtmd_input_chunk_get_type(chunk) == MTMD_INPUT_CHUNK_TYPE_TEXT) {
       std::size_t count = 0;
       const llama_token* const tokens = mtmd_input_chunk_get_tokens_text(chunk, &count);
+      if (std::any_of(tokens, tokens + count, [](llama_token token) { return token < 0; })) {
+        throw std::invalid_argument("cannot be read: the vocabulary of " + target_->path() +
+                                    " lacks the marks that the projector " + path_ + " puts around pictures");
+      }
       text.tokens.insert(text.tokens.end(), tokens, tokens + count);
       continue;
     }
