@@ -1,5 +1,6 @@
 #include "llama/projector.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <stdexcept>
@@ -51,6 +52,11 @@ void check_file(const GgufFile& file) {
     fail_file(file.path, "has no encoder of pictures; sound is not read", "give a projector for pictures");
 }
 
+std::string fingerprint_of(const GgufFile& file) {
+  check_file(file);
+  return model_fingerprint({file});
+}
+
 }  // namespace
 
 class Projector::Rows final : public PictureRows {
@@ -85,10 +91,9 @@ std::shared_ptr<Projector> Projector::load(const std::string& path, const std::s
 
 Projector::Projector(std::string path, std::shared_ptr<const Model> target, int num_threads, int batch_size)
     : path_(std::move(path)),
-      fingerprint_(model_fingerprint(path_)),
+      fingerprint_(fingerprint_of(GgufFile::read(path_))),
       target_(std::move(target)),
       batch_size_(batch_size) {
-  check_file(GgufFile::read(path_));
   start_backend();
   mtmd_log_set([](ggml_log_level level, const char* text, void*) { log_of_llama(level, text); }, nullptr);
   mtmd_context_params params = mtmd_context_params_default();
@@ -149,6 +154,10 @@ Text Projector::read(const Pixels& pixels) const {
     if (mtmd_input_chunk_get_type(chunk) == MTMD_INPUT_CHUNK_TYPE_TEXT) {
       std::size_t count = 0;
       const llama_token* const tokens = mtmd_input_chunk_get_tokens_text(chunk, &count);
+      if (std::any_of(tokens, tokens + count, [](llama_token token) { return token < 0; })) {
+        throw std::invalid_argument("cannot be read: the vocabulary of " + target_->path() +
+                                    " lacks the marks that the projector " + path_ + " puts around pictures");
+      }
       text.tokens.insert(text.tokens.end(), tokens, tokens + count);
       continue;
     }

@@ -52,10 +52,15 @@ def data():
     return (pictures[:-HELD_OUT], labels[:-HELD_OUT]), (pictures[-HELD_OUT:], labels[-HELD_OUT:])
 
 
-def enlarged(pictures):
-    """[N, 8, 8] -> [N, 3, IMAGE, IMAGE]: white on black, from -1 to 1, every pixel a square."""
-    large = F.interpolate(pictures[:, None], size=(IMAGE, IMAGE), mode="nearest")
-    return (2 * large - 1).expand(-1, 3, -1, -1)
+def larger(pictures, mode):
+    """[N, 8, 8] -> [N, 1, IMAGE, IMAGE]"""
+    corners = None if mode == "nearest" else False
+    return F.interpolate(pictures[:, None], size=(IMAGE, IMAGE), mode=mode, align_corners=corners).clamp(0, 1)
+
+
+def plain(pictures):
+    """[N, 8, 8] -> [N, 3, IMAGE, IMAGE]: white on black, from -1 to 1, as llama.cpp enlarges them."""
+    return (2 * larger(pictures, "bicubic") - 1).expand(-1, 3, -1, -1)
 
 
 def varied(pictures, generator):
@@ -65,17 +70,17 @@ def varied(pictures, generator):
     def uniform(low, high, *shape):
         return low + (high - low) * torch.rand(n, *shape, generator=generator)
 
-    angle, scale = uniform(-0.25, 0.25), uniform(0.85, 1.35)
+    moved = uniform(0, 1) < 0.7  # the others stay where they are
+    angle, scale, shift = uniform(-0.2, 0.2) * moved, 1 + uniform(-0.15, 0.35) * moved, uniform(-0.2, 0.2, 2, 1)
     turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).view(n, 2, 2) * scale[:, None, None]
-    grid = F.affine_grid(torch.cat([turn, uniform(-0.2, 0.2, 2, 1)], -1), (n, 1, IMAGE, IMAGE), align_corners=False)
-    modes = [("nearest", None), ("bilinear", False), ("bicubic", False)]
-    mode, corners = modes[int(torch.randint(3, (), generator=generator))]
-    large = F.interpolate(pictures[:, None], size=(IMAGE, IMAGE), mode=mode, align_corners=corners).clamp(0, 1)
-    large = F.grid_sample(large, grid, align_corners=False)
+    turn = torch.cat([turn, shift * moved[:, None, None]], -1)
+    grid = F.affine_grid(turn, (n, 1, IMAGE, IMAGE), align_corners=False)
+    mode = ("nearest", "bilinear", "bicubic")[int(torch.randint(3, (), generator=generator))]
+    large = F.grid_sample(larger(pictures, mode), grid, align_corners=False)
     dark, light = uniform(0, 0.25, 1, 1, 1), uniform(0.7, 1, 1, 1, 1)
     large = dark + (light - dark) * large
     large = torch.where(uniform(0, 1, 1, 1, 1) < 0.5, 1 - large, large)
-    large = large + uniform(0, 0.08, 1, 1, 1) * torch.randn(large.shape, generator=generator)
+    large = large + uniform(-0.08, 0.08, 1, 1, 1).clamp(min=0) * torch.randn(large.shape, generator=generator)
     return (2 * large.clamp(0, 1) - 1).expand(-1, 3, -1, -1)
 
 
@@ -208,7 +213,7 @@ def main(out, *options):
         sys.exit(str(error))
 
 
-def train(classify_steps=1500, read_steps=500, seed=0):
+def train(classify_steps=1200, read_steps=400, seed=0):
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     (pictures, labels), held_out = data()
@@ -233,7 +238,7 @@ def train(classify_steps=1500, read_steps=500, seed=0):
         schedule.step()
         if (step + 1) % 250 == 0:
             with torch.no_grad():
-                right = head(projector.encode(enlarged(held_out[0])).mean(1)).argmax(-1) == held_out[1]
+                right = head(projector.encode(plain(held_out[0])).mean(1)).argmax(-1) == held_out[1]
             print(f"encoder, step {step + 1}: loss {loss:.3f}, right {right.float().mean():.3f}", flush=True)
 
     reader = Reader(target, projector)
@@ -266,7 +271,7 @@ def train(classify_steps=1500, read_steps=500, seed=0):
 @torch.no_grad()
 def accuracy(reader, pictures, labels, prompts=PROMPTS[:1]):
     right = [
-        reader.logits(prompt, [enlarged(pictures)], [labels])[0][0].argmax(-1) == reader.answers[labels]
+        reader.logits(prompt, [plain(pictures)], [labels])[0][0].argmax(-1) == reader.answers[labels]
         for prompt in prompts
     ]
     return torch.stack(right).float().mean().item()
