@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/index.h"
 #include "cli/picture_files.h"
@@ -141,14 +144,50 @@ void ChatConversation::prepare(Request& request, int reserve) {
   left_out_ = found.left_out;
 }
 
+namespace {
+
+// A text, or parts as the OpenAI API has them, pictures first.
+Json content_of(const std::string& text, const PictureFiles& pictures) {
+  if (pictures.empty()) return text;
+  Json parts = Json::array();
+  for (const auto& picture : pictures) {
+    const std::string url = "data:image/*;base64," + to_base64(picture->bytes);
+    parts.push_back({{"type", "image_url"}, {"image_url", {{"url", url}}}});
+  }
+  parts.push_back({{"type", "text"}, {"text", text}});
+  return parts;
+}
+
+std::string text_of(const Json& parts, PictureFiles& pictures) {
+  std::string text;
+  for (const Json& part : parts) {
+    if (part.is_object() && part.value("type", "") == "text" && part.contains("text") && part["text"].is_string()) {
+      text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
+      continue;
+    }
+    const Json url = part.is_object() && part.contains("image_url") && part["image_url"].is_object()
+                         ? part["image_url"].value("url", Json())
+                         : Json();
+    const std::string given = url.is_string() ? url.get<std::string>() : "";
+    const std::size_t comma = given.compare(0, 5, "data:") == 0 ? given.find(',') : std::string::npos;
+    const auto bytes = comma == std::string::npos ? std::nullopt : from_base64(std::string_view(given).substr(comma + 1));
+    if (!bytes)
+      throw std::invalid_argument("a part of a message must be a \"text\", or an \"image_url\" with a data URL");
+    pictures.push_back(std::make_shared<PictureFile>(PictureFile{"a picture of the conversation", *bytes}));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string ChatConversation::to_json() const {
   Json messages = Json::array();
-  const auto add = [&](const char* role, const std::string& content) {
+  const auto add = [&](const char* role, const Json& content) {
     messages.push_back({{"role", role}, {"content", content}});
   };
   if (!system_.empty()) add("system", system_);
   for (const Turn& turn : turns_) {
-    add("user", turn.question);
+    add("user", content_of(turn.question, turn.pictures));
     add("assistant", turn.answer.text);
   }
   return messages.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -166,9 +205,12 @@ void ChatConversation::from_json(const std::string& text) {
       if (!is_text) throw std::invalid_argument("a message needs a \"role\" and a \"content\", both text");
       return message[name].get<std::string>();
     };
-    const std::string role = field("role"), content = field("content");
+    const std::string role = field("role");
+    PictureFiles pictures;
+    const bool is_parts = role == "user" && message.contains("content") && message["content"].is_array();
+    const std::string content = is_parts ? text_of(message["content"], pictures) : field("content");
     if (role == "system" && turns.empty() && system.empty()) system = content;
-    else if (role == "user") turns.push_back({content, {}});
+    else if (role == "user") turns.push_back({content, {}, pictures});
     else if (role == "assistant" && !turns.empty() && turns.back().answer.is_empty()) {
       turns.back().answer = {content, generator_->continuation_tokens(content)};
     } else

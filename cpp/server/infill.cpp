@@ -18,7 +18,7 @@ Infill read_infill(const Fields& body) {
 
 Prompt infill_prompt(const Service& service, const std::string& field, const Infill& infill) {
   try {
-    return {"", infill_tokens(service.generator().vocabulary(), infill)};
+    return {"", infill_tokens(service.generator().vocabulary(), infill), {}};
   } catch (const std::invalid_argument& error) {
     throw ApiError(501, "not_supported_error", field + ": " + error.what(), field);
   }

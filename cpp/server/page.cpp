@@ -13,6 +13,7 @@ HttpReply page(ModelPool&, const HttpRequest&) {
   // The page runs only its own script, talks only to this server, and cannot turn texts into elements.
   reply.headers = {{"Content-Security-Policy",
                     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
+                    "img-src data:; "
                     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"}};
   return reply;
 }

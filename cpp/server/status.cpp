@@ -61,7 +61,7 @@ Json model_props(const Service& service) {
           {"total_slots", service.num_slots()},
           {"model_alias", service.options().model_name},
           {"model_path", service.options().model_path},
-          {"modalities", {{"vision", false}, {"audio", false}}},
+          {"modalities", {{"vision", generator.pictures().reads_pictures()}, {"audio", false}}},
           {"chat_template", generator.chat().template_text()},
           {"bos_token", vocabulary.name(vocabulary.bos())},
           {"eos_token", vocabulary.name(vocabulary.eos())},

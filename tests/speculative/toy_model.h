@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -54,8 +55,10 @@ class Model final : public specdec::HiddenRowModel {
       const int num_nodes = input.parents == nullptr ? 0 : static_cast<int>(input.parents->size() - tree.size());
       if (input.parents == nullptr) tree.clear();
       if (num_nodes > input.num_tokens || (num_nodes > 0 && !branches)) throw std::logic_error("not a tree");
+      if (input.picture != nullptr) check(*input.picture, input, static_cast<int>(tokens.size()));
       for (int i = 0; i < input.num_tokens - num_nodes; ++i) {
-        if (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_)
+        const bool is_place = input.tokens[i] == specdec::in_picture && reads_pictures() == (input.picture != nullptr);
+        if (!is_place && (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_))
           throw std::logic_error("token outside the vocabulary");
         tokens.push_back(input.tokens[i]);
         hidden_.push_back(hidden_after(tokens));
@@ -87,6 +90,7 @@ class Model final : public specdec::HiddenRowModel {
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
   bool reads_trees() const override { return branches; }
+  bool reads_pictures() const override { return !picture_key.empty(); }
   void keep_path(int slot, const std::vector<int>& nodes) override {
     auto& tokens = caches_.at(static_cast<std::size_t>(slot));
     auto& tree = trees_.at(static_cast<std::size_t>(slot));
@@ -115,7 +119,11 @@ class Model final : public specdec::HiddenRowModel {
   std::vector<float> logits_after(const std::vector<Token>& context) const {
     if (table) return table(context);
     std::uint64_t hash = mix(seed_);
-    for (const Token token : context) hash = mix(hash ^ static_cast<std::uint64_t>(token));
+    for (const Token token : context) {
+      if (token != specdec::in_picture) hash = mix(hash ^ static_cast<std::uint64_t>(token));
+      for (const char letter : token == specdec::in_picture ? picture_key : "")
+        hash = mix(hash ^ (1000u + static_cast<unsigned char>(letter)));
+    }
     std::vector<float> row;
     for (int token = 0; token < vocabulary_; ++token) {
       hash = mix(hash);
@@ -124,7 +132,8 @@ class Model final : public specdec::HiddenRowModel {
     return row;
   }
 
-  Token end_of_generation = -1;
+  Token end_of_generation = -2;
+  std::string picture_key;  // it reads pictures, of which texts have only this one; empty: it reads none
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
   std::function<void(int)> before_pass, after_pass;                    // of the pass's number; may throw
   std::function<void()> before_truncation, after_copy;                 // likewise
@@ -134,6 +143,11 @@ class Model final : public specdec::HiddenRowModel {
   int largest_pass = 0;
 
  private:
+  void check(const specdec::Picture& picture, const PassInput& input, int place) const {
+    if (picture.key != picture_key || picture.place != place || picture.num_rows != input.num_tokens)
+      throw std::logic_error("another picture, or a part of one");
+  }
+
   int vocabulary_;
   std::uint64_t seed_;
   int context_, batch_;

@@ -164,7 +164,7 @@ class Chat {
     const char* help;
     void (Chat::*run)(const std::string& argument);
   };
-  static const Command commands[12];
+  static const Command commands[13];
 
   // A message or a command that fails does not end a chat whose input goes on.
   template <class Action>
