@@ -52,6 +52,11 @@ void check_file(const GgufFile& file) {
     fail_file(file.path, "has no encoder of pictures; sound is not read", "give a projector for pictures");
 }
 
+std::string fingerprint_of(const GgufFile& file) {
+  check_file(file);
+  return model_fingerprint({file});
+}
+
 }  // namespace
 
 class Projector::Rows final : public PictureRows {
@@ -86,10 +91,9 @@ std::shared_ptr<Projector> Projector::load(const std::string& path, const std::s
 
 Projector::Projector(std::string path, std::shared_ptr<const Model> target, int num_threads, int batch_size)
     : path_(std::move(path)),
-      fingerprint_(model_fingerprint(path_)),
+      fingerprint_(fingerprint_of(GgufFile::read(path_))),
       target_(std::move(target)),
       batch_size_(batch_size) {
-  check_file(GgufFile::read(path_));
   start_backend();
   mtmd_log_set([](ggml_log_level level, const char* text, void*) { log_of_llama(level, text); }, nullptr);
   mtmd_context_params params = mtmd_context_params_default();

@@ -1,5 +1,8 @@
 #include "pictures/decode.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "base/format.h"
@@ -28,6 +31,43 @@ std::string what_it_is(const std::string& bytes) {
   return "";
 }
 
+// The file as stb_image reads it, which takes zeros for what is missing at the end.
+struct Source {
+  const std::string& bytes;
+  std::size_t at = 0;
+  bool is_cut = false;  // more was asked for than there is
+
+  static int read(void* self, char* to, int size) {
+    auto& source = *static_cast<Source*>(self);
+    const std::size_t count = std::min(idx(size), source.bytes.size() - source.at);
+    if (count == 0) source.is_cut = true;
+    std::memcpy(to, source.bytes.data() + source.at, count);
+    source.at += count;
+    return static_cast<int>(count);
+  }
+  static void skip(void* self, int size) {  // stb_image also goes back
+    auto& source = *static_cast<Source*>(self);
+    const auto at = static_cast<std::int64_t>(source.at) + size, end = static_cast<std::int64_t>(source.bytes.size());
+    if (at > end) source.is_cut = true;
+    source.at = static_cast<std::size_t>(std::clamp<std::int64_t>(at, 0, end));
+  }
+  static int is_at_end(void* self) {
+    const auto& source = *static_cast<Source*>(self);
+    return source.at == source.bytes.size() ? 1 : 0;
+  }
+};
+constexpr stbi_io_callbacks source_functions{Source::read, Source::skip, Source::is_at_end};
+
+// Of a progressive JPEG file, a scan of few bytes costs time for every pixel. Cameras and editors write about ten.
+constexpr int most_scans = 50;
+
+int count_scans(const std::string& bytes) {
+  int count = 0;
+  if (bytes.compare(0, 2, "\xFF\xD8") != 0) return 0;
+  for (std::size_t at = 0; (at = bytes.find("\xFF\xDA", at)) != std::string::npos; at += 2) ++count;
+  return count;
+}
+
 struct FreeImage {
   void operator()(stbi_uc* image) const { stbi_image_free(image); }
 };
@@ -47,8 +87,12 @@ Pixels decode_picture(const std::string& bytes) {
   const auto* const data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int size = static_cast<int>(bytes.size());
   int width = 0, height = 0, channels = 0;
-  const StbMemory memory(4 * static_cast<std::size_t>(most_pixels) * 5);  // decoded, defiltered, converted
-  if (stbi_info_from_memory(data, size, &width, &height, &channels) == 0) {
+  bool is_known = false;
+  {
+    const StbMemory memory(std::size_t{1} << 20);
+    is_known = stbi_info_from_memory(data, size, &width, &height, &channels) != 0;
+  }
+  if (!is_known) {
     const std::string known = what_it_is(bytes);
     throw UnusablePicture("is " + (known.empty() ? "not a picture, or is damaged" : known) + "; " + known_types +
                           " read");
@@ -58,13 +102,23 @@ Pixels decode_picture(const std::string& bytes) {
                           " pixels; pictures have at least one and at most " + std::to_string(most_pixels / 1'000'000) +
                           " million");
   }
-  const std::unique_ptr<stbi_uc, FreeImage> rgba(stbi_load_from_memory(data, size, &width, &height, &channels, 4));
-  if (!rgba) throw UnusablePicture(std::string("is damaged or cut: ") + stbi_failure_reason());
-  Pixels pixels{width, height, {}};
+  if (count_scans(bytes) > most_scans)
+    throw UnusablePicture("has more than " + std::to_string(most_scans) +
+                          " scans; save it as a usual JPEG or PNG file");
+  // The file's data, and at most 16 bits of 4 channels twice for each pixel, then 8 bits; blocks of JPEG files are 32
+  // wide.
   const std::size_t count = idx(width) * idx(height);
+  const StbMemory memory((std::size_t{1} << 20) + 4 * bytes.size() + 20 * (count + 32 * (idx(width) + idx(height))));
+  Source source{bytes};
+  const std::unique_ptr<stbi_uc, FreeImage> rgba(
+      stbi_load_from_callbacks(&source_functions, &source, &width, &height, &channels, 4));
+  if (!rgba) throw UnusablePicture(std::string("is damaged or cut: ") + stbi_failure_reason());
+  if (source.is_cut) throw UnusablePicture("is cut: its end is missing");
+  Pixels pixels{width, height, {}};
   pixels.rgb.resize(3 * count);
   for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t c = 0; c < 3; ++c) pixels.rgb[3 * i + c] = over_white(rgba.get()[4 * i + c], rgba.get()[4 * i + 3]);
+    for (std::size_t c = 0; c < 3; ++c)
+      pixels.rgb[3 * i + c] = over_white(rgba.get()[4 * i + c], rgba.get()[4 * i + 3]);
   }
   return upright(std::move(pixels), orientation_of(bytes));
 }

@@ -1,8 +1,8 @@
 """python digits.py OUT.gguf [--force]: trains an encoder and projector (llama.cpp's "mlp") with which the bundled
 target reads a picture of a digit, on scikit-learn's set of 8x8 pixels. The target is frozen.
 
-First the encoder learns to tell digits apart by the mean of its rows, which is cheap; then encoder and projector
-together learn the rows after which the target answers. Prints the share of right answers on held-out pictures.
+First every row learns to be the embedding of the digit's token, which is cheap; then the rows learn what makes the
+target answer. Prints the share of right answers on held-out pictures.
 """
 
 import pathlib
@@ -52,10 +52,15 @@ def data():
     return (pictures[:-HELD_OUT], labels[:-HELD_OUT]), (pictures[-HELD_OUT:], labels[-HELD_OUT:])
 
 
-def enlarged(pictures):
-    """[N, 8, 8] -> [N, 3, IMAGE, IMAGE]: white on black, from -1 to 1, every pixel a square."""
-    large = F.interpolate(pictures[:, None], size=(IMAGE, IMAGE), mode="nearest")
-    return (2 * large - 1).expand(-1, 3, -1, -1)
+def larger(pictures, mode):
+    """[N, 8, 8] -> [N, 1, IMAGE, IMAGE]"""
+    corners = None if mode == "nearest" else False
+    return F.interpolate(pictures[:, None], size=(IMAGE, IMAGE), mode=mode, align_corners=corners).clamp(0, 1)
+
+
+def plain(pictures):
+    """[N, 8, 8] -> [N, 3, IMAGE, IMAGE]: white on black, from -1 to 1, as llama.cpp enlarges them."""
+    return (2 * larger(pictures, "bicubic") - 1).expand(-1, 3, -1, -1)
 
 
 def varied(pictures, generator):
@@ -65,17 +70,17 @@ def varied(pictures, generator):
     def uniform(low, high, *shape):
         return low + (high - low) * torch.rand(n, *shape, generator=generator)
 
-    angle, scale = uniform(-0.25, 0.25), uniform(0.85, 1.35)
+    moved = uniform(0, 1) < 0.7  # the others stay where they are
+    angle, scale, shift = uniform(-0.2, 0.2) * moved, 1 + uniform(-0.15, 0.35) * moved, uniform(-0.2, 0.2, 2, 1)
     turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).view(n, 2, 2) * scale[:, None, None]
-    grid = F.affine_grid(torch.cat([turn, uniform(-0.2, 0.2, 2, 1)], -1), (n, 1, IMAGE, IMAGE), align_corners=False)
-    modes = [("nearest", None), ("bilinear", False), ("bicubic", False)]
-    mode, corners = modes[int(torch.randint(3, (), generator=generator))]
-    large = F.interpolate(pictures[:, None], size=(IMAGE, IMAGE), mode=mode, align_corners=corners).clamp(0, 1)
-    large = F.grid_sample(large, grid, align_corners=False)
+    turn = torch.cat([turn, shift * moved[:, None, None]], -1)
+    grid = F.affine_grid(turn, (n, 1, IMAGE, IMAGE), align_corners=False)
+    mode = ("nearest", "bilinear", "bicubic")[int(torch.randint(3, (), generator=generator))]
+    large = F.grid_sample(larger(pictures, mode), grid, align_corners=False)
     dark, light = uniform(0, 0.25, 1, 1, 1), uniform(0.7, 1, 1, 1, 1)
     large = dark + (light - dark) * large
     large = torch.where(uniform(0, 1, 1, 1, 1) < 0.5, 1 - large, large)
-    large = large + uniform(0, 0.08, 1, 1, 1) * torch.randn(large.shape, generator=generator)
+    large = large + uniform(-0.08, 0.08, 1, 1, 1).clamp(min=0) * torch.randn(large.shape, generator=generator)
     return (2 * large.clamp(0, 1) - 1).expand(-1, 3, -1, -1)
 
 
@@ -208,56 +213,53 @@ def main(out, *options):
         sys.exit(str(error))
 
 
-def train(classify_steps=1500, read_steps=500, seed=0):
+def train(embed_steps=1000, read_steps=250, seed=0):
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     (pictures, labels), held_out = data()
     target = load_target()
     projector = Projector(target.c.dim)
-    mean_row = target.emb.weight.pow(2).mean().sqrt()
-    projector.mm2.weight.data *= mean_row / 0.2  # rows about as long as embeddings
+    reader = Reader(target, projector)
+    embeddings = target.emb(reader.answers)
+    size = embeddings.pow(2).mean()
 
-    def batch(size):
-        chosen = torch.randint(len(pictures), (size,), generator=generator)
+    def batch(count):
+        chosen = torch.randint(len(pictures), (count,), generator=generator)
         return varied(pictures[chosen], generator), labels[chosen]
 
-    head = nn.Linear(WIDTH, 10)
-    optimizer = torch.optim.AdamW([*projector.parameters(), *head.parameters()], lr=2e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, classify_steps)
-    for step in range(classify_steps):
-        pixels, digits = batch(128)
-        loss = F.cross_entropy(head(projector.encode(pixels).mean(1)), digits)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        if (step + 1) % 250 == 0:
-            with torch.no_grad():
-                right = head(projector.encode(enlarged(held_out[0])).mean(1)).argmax(-1) == held_out[1]
-            print(f"encoder, step {step + 1}: loss {loss:.3f}, right {right.float().mean():.3f}", flush=True)
+    def steps(count, rate):
+        optimizer = torch.optim.AdamW(projector.parameters(), lr=rate, weight_decay=0.01)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, count, pct_start=0.1)
+        for step in range(1, count + 1):
+            optimizer.zero_grad()
+            yield step
+            nn.utils.clip_grad_norm_(projector.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
 
-    reader = Reader(target, projector)
-    optimizer = torch.optim.AdamW(projector.parameters(), lr=1e-3, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, read_steps)
-    for step in range(read_steps):
-        # Every third text has a second picture, later.
-        chosen = [PROMPTS[int(i)] for i in torch.randint(len(PROMPTS), (2 if step % 3 == 0 else 1,), generator=generator)]
-        join = JOINS[int(torch.randint(len(JOINS), (), generator=generator))]
-        pairs = [batch(32) for _ in chosen]
-        loss = 0
-        for (answer, after), (_, digits) in zip(
-            reader.logits(join.join(chosen), *zip(*pairs, strict=True)), pairs, strict=True
-        ):
-            loss = loss + F.cross_entropy(answer, reader.answers[digits])
-            if len(pairs) == 1:
-                loss = loss + 0.2 * F.cross_entropy(after, torch.full_like(digits, END_OF_TEXT))
-        optimizer.zero_grad()
+    for step in steps(embed_steps, 2e-3):
+        pixels, digits = batch(128)
+        loss = (projector(pixels) - embeddings[digits][:, None]).pow(2).mean() / size
         loss.backward()
-        nn.utils.clip_grad_norm_(projector.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if (step + 1) % 50 == 0:
-            print(f"target, step {step + 1}: loss {loss:.3f}, right {accuracy(reader, *held_out):.3f}", flush=True)
+        if step % 100 == 0:
+            with torch.no_grad():
+                rows = projector(plain(held_out[0])).mean(1)
+                right = torch.cdist(rows, embeddings).argmin(-1) == held_out[1]
+            print(f"embeddings, step {step}: loss {loss:.3f}, right {right.float().mean():.3f}", flush=True)
+
+    for step in steps(read_steps, 3e-4):
+        count = 2 if step % 3 == 0 else 1  # every third text has a second picture
+        prompts = [PROMPTS[int(i)] for i in torch.randint(len(PROMPTS), (count,), generator=generator)]
+        join = JOINS[int(torch.randint(len(JOINS), (), generator=generator))]
+        pixels, digits = zip(*(batch(32) for _ in prompts), strict=True)
+        loss = torch.zeros(())
+        for (answer, after), wanted in zip(reader.logits(join.join(prompts), pixels, digits), digits, strict=True):
+            loss = loss + F.cross_entropy(answer, reader.answers[wanted])
+            if count == 1:
+                loss = loss + 0.2 * F.cross_entropy(after, torch.full_like(wanted, END_OF_TEXT))
+        loss.backward()
+        if step % 25 == 0:
+            print(f"target, step {step}: loss {loss:.3f}, right {accuracy(reader, *held_out):.3f}", flush=True)
     for prompt in PROMPTS:
         print(f"{accuracy(reader, *held_out, [prompt]):.3f} {prompt!r}")
     return projector
@@ -266,7 +268,7 @@ def train(classify_steps=1500, read_steps=500, seed=0):
 @torch.no_grad()
 def accuracy(reader, pictures, labels, prompts=PROMPTS[:1]):
     right = [
-        reader.logits(prompt, [enlarged(pictures)], [labels])[0][0].argmax(-1) == reader.answers[labels]
+        reader.logits(prompt, [plain(pictures)], [labels])[0][0].argmax(-1) == reader.answers[labels]
         for prompt in prompts
     ]
     return torch.stack(right).float().mean().item()

@@ -285,8 +285,7 @@ class Pair:
 def vocabulary(marks: tuple[str, ...], size: int = Vocabulary.size) -> Vocabulary:
     """With the marks, as control tokens, in the places of padding."""
     first = 2 + 256 + len(Vocabulary().merges)
-    in_gpt2 = str.maketrans({"\n": "\u010a"})
-    renamed = {first + i: mark.translate(in_gpt2) for i, mark in enumerate(marks)}
+    renamed = {first + i: mark for i, mark in enumerate(marks)}
     assert first + len(marks) <= size
     return Vocabulary(size=size, renamed=renamed, control=tuple(renamed))
 
