@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/base64.h"
@@ -77,6 +78,9 @@ std::shared_ptr<const PictureFile> read_picture(const Service& service, const st
                                                 const std::string& url) {
   const PictureReader& reader = service.generator().pictures();
   if (!reader.reads_pictures()) throw invalid_request(path, path + " is a picture, and " + reader.why_not());
+  constexpr std::string_view of_files = "file://";
+  if (service.options().reads_picture_files && url.compare(0, of_files.size(), of_files) == 0)
+    return read_picture(service, path, url.substr(of_files.size()));
   const std::size_t scheme = url.find("://");
   if (scheme != std::string::npos && scheme < 16) {
     throw invalid_request(path, path + " is a URL (" + url.substr(0, scheme) +
@@ -85,7 +89,12 @@ std::shared_ptr<const PictureFile> read_picture(const Service& service, const st
   }
   auto picture = std::make_shared<PictureFile>();
   picture->name = path;
-  picture->bytes = data_of(path, url);
+  if (service.options().reads_picture_files && url.compare(0, 5, "data:") != 0) {
+    picture->name = url;
+    picture->bytes = bytes_of_picture(url);
+  } else {
+    picture->bytes = data_of(path, url);
+  }
   return picture;
 }
 

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/commands/generate_many.h"
@@ -270,6 +269,7 @@ server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
   server::ServiceOptions service_options;
   service_options.defaults = options.request;
   if (!options.has_length) service_options.defaults.max_tokens = std::numeric_limits<int>::max();
+  service_options.reads_picture_files = true;
   const server::Service service(generator, 1, service_options);
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
@@ -277,7 +277,7 @@ server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
   if (!options.request.picture_files.empty()) {
     content = nlohmann::ordered_json::array();
     for (const auto& picture : options.request.picture_files)
-      content.push_back(server::picture_part(to_base64(picture->bytes), picture->name));
+      content.push_back(server::picture_part(picture->name, picture->name));
     content.push_back({{"type", "text"}, {"text", options.request.prompt}});
   }
   messages.push_back({{"role", "user"}, {"content", std::move(content)}});
