@@ -57,6 +57,7 @@ class Planner {
     plan_.context_length = is_encoder ? encoder_context() : options_.n_ctx.value_or(default_context_of(target));
     if (plan_.context_length == 0) plan_.context_length = fitting_context(draft);
     plan_.memory = memory_of(options_, plan_.context_length, target, draft);
+    plan_.memory.weights += plan_.projector.bytes;
     const int trained = trained_context(target);
     if (is_encoder || options_.n_ctx.value_or(0) <= trained) return;
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
@@ -142,7 +143,7 @@ class Planner {
   }
 
   StreamingPlan streaming_with(const std::string& draft_weights) const {
-    return specdec::plan_streaming(options_, plan_.memory.caches, max_draft_tokens + 1, plan_.target.parts,
+    return specdec::plan_streaming(options_, plan_.memory.caches + plan_.projector.bytes, max_draft_tokens + 1, plan_.target.parts,
                                    plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), draft_weights,
                                    available_memory());
   }
