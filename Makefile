@@ -223,7 +223,7 @@ fuzz fuzz-parsers: $(VENV)/.test
 	@cmake --build build/fuzz --target $(FUZZ_TARGET)
 	PYTHONPATH=. $(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
 fuzz-parsers: FUZZ_TARGET := parser_fuzzers
-fuzz-parsers: FUZZ := gguf requests prompts constraints results
+fuzz-parsers: FUZZ := gguf pictures requests prompts constraints results
 
 # Which small changes of FILES pass all tests of their area (tests/mutants/run.py), tried in a copy of the tree: COUNT of them, chosen by
 # SEED; MUTANTS="--cpp-only": further options. A minute or so for each.
