@@ -30,11 +30,12 @@ class ToyStates final : public SlotStates {
  public:
   explicit ToyStates(std::vector<Tokens>& slots, int window) : slots_(slots), window_(window) {}
 
-  PrefixFile save(int slot, const Tokens& tokens, int length) override {
+  PrefixFile save(int slot, const Text& text, int length) override {
+    const Tokens& tokens = text.tokens;
     const Tokens& cached = slots_.at(static_cast<std::size_t>(slot));
     CHECK(static_cast<int>(cached.size()) == length && std::equal(cached.begin(), cached.end(), tokens.begin()));
     PrefixFile prefix;
-    prefix.tokens = cached;
+    prefix.text = cached;
     prefix.target_state.assign(cached.size() * bytes_per_token, 'x');
     std::memcpy(prefix.target_state.data(), cached.data(), cached.size() * sizeof(Token));
     return prefix;
@@ -42,10 +43,10 @@ class ToyStates final : public SlotStates {
   bool restore(int slot, const PrefixFile& prefix) override {
     Tokens& cached = slots_.at(static_cast<std::size_t>(slot));
     cached.clear();
-    if (static_cast<int>(prefix.tokens.size()) > window_) return false;
-    cached.resize(prefix.tokens.size());
+    if (static_cast<int>(prefix.text.tokens.size()) > window_) return false;
+    cached.resize(prefix.text.tokens.size());
     std::memcpy(cached.data(), prefix.target_state.data(), cached.size() * sizeof(Token));
-    CHECK(cached == prefix.tokens);
+    CHECK(cached == prefix.text.tokens);
     return true;
   }
 

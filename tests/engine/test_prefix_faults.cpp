@@ -32,13 +32,13 @@ Tokens conversation(int id, int length) {
 // States are the tokens themselves.
 class ToyStates final : public SlotStates {
  public:
-  PrefixFile save(int, const Tokens& tokens, int length) override {
+  PrefixFile save(int, const Text& text, int length) override {
     PrefixFile prefix;
-    prefix.tokens.assign(tokens.begin(), tokens.begin() + length);
+    prefix.text = prefix_of(text, length);
     prefix.target_state.assign(static_cast<std::size_t>(length) * 20, 'x');
     return prefix;
   }
-  bool restore(int, const PrefixFile& prefix) override { return restored = prefix.tokens, true; }
+  bool restore(int, const PrefixFile& prefix) override { return restored = prefix.text.tokens, true; }
   Tokens restored;
 };
 

@@ -263,11 +263,11 @@ class Store final : public PrefixStore {
  public:
   explicit Store(Engine& engine) : engine_(engine) {}
 
-  int longest_prefix(const Tokens& prompt, int usable) override {
+  int longest_prefix(const Text& prompt, int usable) override {
     if (fails_to_look) throw std::bad_alloc();
     return common_prefix(kept, prompt, usable);
   }
-  bool restore(const Tokens&, int, int slot) override {
+  bool restore(const Text&, int, int slot) override {
     ++num_restored;
     fill(engine_.target, slot, {8, 8, 8});  // another conversation's
     if (fails_after_target) throw std::runtime_error("a broken state");
@@ -277,10 +277,10 @@ class Store final : public PrefixStore {
     fill(engine_.draft, slot, kept);
     return true;
   }
-  void overwritten(int, const Tokens& tokens, int length) noexcept override {
-    if (kept.empty()) kept.assign(tokens.begin(), tokens.begin() + length);
+  void overwritten(int, const Text& text, int length) noexcept override {
+    if (kept.empty()) kept.assign(text.tokens.begin(), text.tokens.begin() + length);
   }
-  bool idle(int, const Tokens&, int) noexcept override { return true; }
+  bool idle(int, const Text&, int) noexcept override { return true; }
 
   bool fails_to_look = false, fails_after_target = false, fails_after_draft = false;
   Tokens kept;

@@ -11,14 +11,13 @@
 namespace {
 
 using namespace specdec;
-using Tokens = std::vector<Token>;
 
 // `length` tokens of conversation `id`, of which the first `shared` are those of all (a chat template, a system
 // prompt).
-Tokens conversation(int id, int length, int shared = 3) {
-  Tokens tokens;
-  for (int i = 0; i < length; ++i) tokens.push_back(i < shared ? i : 1000 * (id + 1) + i);
-  return tokens;
+Text conversation(int id, int length, int shared = 3) {
+  Text text;
+  for (int i = 0; i < length; ++i) text.tokens.push_back(i < shared ? i : 1000 * (id + 1) + i);
+  return text;
 }
 
 // Slots in which requests run one after another.
@@ -26,22 +25,22 @@ struct Machine {
   explicit Machine(int num_slots) : contents(static_cast<std::size_t>(num_slots)), choice(num_slots) {}
 
   // Runs a request that makes `answer` tokens; returns how many tokens of its prompt were read.
-  int run(const Tokens& prompt, int answer = 0) {
+  int run(const Text& prompt, int answer = 0) {
     std::vector<SlotChoice::Slot> slots;
-    for (const Tokens& tokens : contents)
-      slots.push_back({true, &tokens, static_cast<int>(tokens.size()), static_cast<int>(slots.size())});
-    const auto chosen = choice.choose(prompt, static_cast<int>(prompt.size()) - 1, slots);
+    for (const Text& text : contents)
+      slots.push_back({true, &text, text.length(), static_cast<int>(slots.size())});
+    const auto chosen = choice.choose(prompt, prompt.length() - 1, slots);
     CHECK(chosen.has_value());
     slot = chosen->slot;
     choice.use(slot);
     const int cached = std::max(chosen->prefix, chosen->source_prefix);
     contents[static_cast<std::size_t>(slot)] = prompt;
-    for (int i = 0; i < answer; ++i) contents[static_cast<std::size_t>(slot)].push_back(prompt.back() + 1 + i);
+    for (int i = 0; i < answer; ++i) contents[static_cast<std::size_t>(slot)].tokens.push_back(prompt.tokens.back() + 1 + i);
     choice.use(slot);
-    return static_cast<int>(prompt.size()) - cached;
+    return prompt.length() - cached;
   }
 
-  std::vector<Tokens> contents;
+  std::vector<Text> contents;
   SlotChoice choice;
   int slot = -1;  // of the last request
 };
@@ -125,8 +124,8 @@ TEST(a_shared_prefix_is_copied_instead_of_taken_from_its_owner) {
 TEST(a_prompt_that_was_edited_near_its_end_stays_in_its_slot) {
   Machine machine(4);
   machine.run(conversation(0, 500), 10);
-  Tokens edited = conversation(0, 490);
-  edited.push_back(7);
+  Text edited = conversation(0, 490);
+  edited.tokens.push_back(7);
   CHECK(machine.run(edited) == 1 && machine.slot == 0);
 }
 
@@ -155,7 +154,7 @@ TEST(equal_losses_are_decided_by_the_last_use) {
 
 TEST(only_free_slots_are_chosen) {
   SlotChoice choice(3);
-  const Tokens prompt = conversation(0, 100);
+  const Text prompt = conversation(0, 100);
   const auto slot = [&](bool is_free, int length) { return SlotChoice::Slot{is_free, &prompt, length, 0}; };
   CHECK(!choice.choose(prompt, 99, {slot(false, 100), slot(false, 50), slot(false, 0)}));
   const auto chosen = choice.choose(prompt, 99, {slot(false, 100), slot(true, 50), slot(true, 90)});
@@ -170,14 +169,14 @@ TEST(only_free_slots_are_chosen) {
 
 TEST(a_duplicate_is_overwritten_rather_than_a_short_text_that_nobody_else_has) {
   SlotChoice choice(3);
-  const Tokens twice = conversation(0, 500), once = conversation(1, 40), prompt = conversation(2, 100);
+  const Text twice = conversation(0, 500), once = conversation(1, 40), prompt = conversation(2, 100);
   const std::vector<SlotChoice::Slot> slots = {{true, &once, 40, 0}, {true, &twice, 500, 1}, {true, &twice, 480, 2}};
   for (const int number : {0, 2, 1}) choice.use(number);
   CHECK(choice.choose(prompt, 99, slots)->slot == 2);  // all of it is in the other one, too
 }
 
 TEST(a_prefix_is_copied_from_the_length_on_at_which_reading_takes_as_long) {
-  const Tokens prompt = conversation(0, 100);
+  const Text prompt = conversation(0, 100);
   for (const int own : {0, 7}) {
     for (const int more : {worth_copying - 1, worth_copying}) {
       SlotChoice choice(2);
@@ -191,7 +190,7 @@ TEST(a_prefix_is_copied_from_the_length_on_at_which_reading_takes_as_long) {
 
 TEST(ages_belong_to_the_contents_wherever_they_are) {
   SlotChoice choice(3);
-  const Tokens texts[] = {conversation(0, 100), conversation(1, 100), conversation(2, 100)};
+  const Text texts[] = {conversation(0, 100), conversation(1, 100), conversation(2, 100)};
   for (const int number : {2, 0, 1}) choice.use(number);
   const auto slot = [&](int number) { return SlotChoice::Slot{true, &texts[number], 100, number}; };
   CHECK(choice.choose(conversation(5, 50), 49, {slot(0), slot(1), slot(2)})->slot == 2);

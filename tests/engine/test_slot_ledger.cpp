@@ -114,10 +114,10 @@ struct Machine {
       numbers.push_back(ledger.number(place));
       CHECK(ledger.place_of(ledger.number(place)) == place);
       if (ledger.state(place) == SlotLedger::State::empty) {
-        CHECK(ledger.length(place) == 0 && ledger.tokens(place) == nullptr && !ledger.holder(place));
+        CHECK(ledger.length(place) == 0 && ledger.text(place) == nullptr && !ledger.holder(place));
         continue;
       }
-      const Tokens& tokens = *ledger.tokens(place);
+      const Tokens& tokens = ledger.text(place)->tokens;
       CHECK(ledger.holds(place, *ledger.holder(place)) && ledger.holder(place)->sequence().slot == place);
       CHECK(ledger.length(place) == caches.num_cached(place));
       for (const Tokens* cached : {&caches.target(place), &caches.draft(place)})

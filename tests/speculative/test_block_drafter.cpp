@@ -12,7 +12,7 @@
 namespace {
 
 using namespace specdec;
-using toy::greedy_text, toy::prompt, toy::sequence_of, toy::Text, toy::vocabulary;
+using toy::greedy_text, toy::prompt, toy::sequence_of, toy::Tokens, toy::vocabulary;
 
 constexpr int places = 5;
 
@@ -29,7 +29,7 @@ struct Drafter {
   void check(const Sequence& s) const {
     const toy::BlockLayers::Read& read = layers.cache(s.slot);
     CHECK(layers.length(s.slot) < s.num_committed);
-    const Text committed(s.tokens.begin(), s.tokens.begin() + s.num_committed);
+    const Tokens committed(s.tokens.begin(), s.tokens.begin() + s.num_committed);
     for (std::size_t i = 0; i < read.rows.size(); ++i)
       CHECK(read.rows[i] == toy::BlockLayers::row_of(committed, read.first + static_cast<int>(i)));
   }
@@ -54,7 +54,7 @@ TEST(a_block_is_one_pass) {
         CHECK(toy.layers.num_fills - fills == (drafts ? 1 : 0));
         CHECK(toy.layers.num_passes - before <= 2);
         toy.check(*s);
-        CHECK(toy.target.cache(0) == Text(s->tokens.begin(), s->tokens.end() - 1));
+        CHECK(toy.target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
       }
       CHECK(0 < s->stats.accepted && s->stats.accepted < s->stats.drafted);
       CHECK(s->stats.draft_calls == toy.layers.num_fills);
@@ -76,7 +76,7 @@ TEST(drafts_are_those_of_the_rows) {
     CHECK(s->num_drafted() == places);
     const auto committed = static_cast<int>(prompt.size());
     for (int i = 0; i < places; ++i) {
-      const Text text(s->tokens.begin(), s->tokens.begin() + committed + i);
+      const Tokens text(s->tokens.begin(), s->tokens.begin() + committed + i);
       const std::vector<float> row = toy.layers.logits_after(text, committed, places);
       CHECK(s->tokens[text.size()] == std::max_element(row.begin(), row.end()) - row.begin());
     }
@@ -92,7 +92,7 @@ TEST(confidences_are_those_of_the_rows) {
     const auto check = [&](int length) {
       toy.drafter.decode(inputs);
       for (int slot = 0; slot < slots; ++slot) {
-        const Text text(prompt.begin(), prompt.begin() + length - slot);
+        const Tokens text(prompt.begin(), prompt.begin() + length - slot);
         const std::optional<double> confidence = toy.drafter.confidence(slot);
         CHECK(confidence.has_value() == biased);
         if (biased) CHECK_NEAR(*confidence, toy.layers.confidence_after(text, 3 - slot, places), 1e-12);
@@ -115,7 +115,7 @@ TEST(confidences_are_those_of_the_rows) {
 // batch a pass takes two blocks.
 TEST(sequences_of_any_length_together) {
   for (const int batch : {12, 64}) {
-    std::vector<Text> alone;
+    std::vector<Tokens> alone;
     for (const bool together : {false, true}) {
       Drafter toy(4, 64, true, batch);
       CombinedProposer proposer({toy.drafter, vocabulary}, nullptr, CopiedTexts::all, 0.2);
@@ -149,7 +149,7 @@ TEST(sequences_of_any_length_together) {
 TEST(more_rows_than_a_pass_takes) {
   constexpr int slots = 4, batch = 12;
   Drafter toy(slots, 64, true, batch);
-  const Text text = {3, 1, 2, 1, 0, 2, 3, 0};
+  const Tokens text = {3, 1, 2, 1, 0, 2, 3, 0};
   std::vector<PassInput> inputs;
   for (int slot = 0; slot < slots; ++slot) {
     toy.drafter.target().decode({{slot, text.data(), 2, 0}});
@@ -200,7 +200,7 @@ TEST(rows_do_not_pile_up) {
 
 // The target's cache comes from a file, with or without the drafter's: then the rows behind it are all that it reads.
 TEST(restored_caches) {
-  const Text all = greedy_text(30);
+  const Tokens all = greedy_text(30);
   for (const bool with_drafter : {false, true}) {
     Drafter toy;
     DraftModelProposer proposer(toy.drafter, vocabulary);
@@ -213,7 +213,7 @@ TEST(restored_caches) {
       toy.layers.read({{0, count}}, rows.data());
       toy.drafter.restored(0, count, all[count - 1], nullptr);
     }
-    const auto s = sequence_of(Text(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
+    const auto s = sequence_of(Tokens(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
     CHECK(decoder.keep_prefix(0, count) == count);
     decoder.prefill(*s);
     while (s->finish == Finish::none) {
@@ -221,15 +221,15 @@ TEST(restored_caches) {
       toy.check(*s);
     }
     CHECK(toy.layers.cache(0).first == (with_drafter ? 0 : count));
-    CHECK(s->tokens == Text(all.begin(), all.begin() + count + 2 + 20));
+    CHECK(s->tokens == Tokens(all.begin(), all.begin() + count + 2 + 20));
     CHECK(decoder.keep_prefix(0, count - 3) == count - 3);  // before what was read
-    const auto t = sequence_of(Text(all.begin(), all.begin() + count), 3, 20, 0, 0.0);
+    const auto t = sequence_of(Tokens(all.begin(), all.begin() + count), 3, 20, 0, 0.0);
     decoder.prefill(*t);
     while (t->finish == Finish::none) {
       decoder.cycle({t.get()});
       toy.check(*t);
     }
-    CHECK(t->tokens == Text(all.begin(), all.begin() + count + 20));
+    CHECK(t->tokens == Tokens(all.begin(), all.begin() + count + 20));
   }
 }
 

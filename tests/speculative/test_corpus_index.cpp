@@ -14,7 +14,7 @@
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
+using Tokens = std::vector<Token>;
 
 struct Expected {
   int length = 0;  // of the match
@@ -23,7 +23,7 @@ struct Expected {
 };
 
 // Looks at every position of the text, for every length. Nothing is proposed at the end of a document.
-Expected search(const Text& text, const Text& context) {
+Expected search(const Tokens& text, const Tokens& context) {
   const int most = std::min(static_cast<int>(context.size()), CorpusIndex::max_depth - 1);
   for (int length = most; length > 0; --length) {
     Expected found;
@@ -39,12 +39,12 @@ Expected search(const Text& text, const Text& context) {
   return {};
 }
 
-bool finds_as_expected(const CorpusIndex& index, const Text& text, Text context) {
+bool finds_as_expected(const CorpusIndex& index, const Tokens& text, Tokens context) {
   CorpusIndex::Match match = index.find(context.data(), static_cast<int>(context.size()));
   const Expected expected = search(text, context);
   if (match.length != expected.length) return false;
   for (CorpusIndex::Continuation next = index.best(match); next.token >= 0; next = index.best(match)) {
-    const Text matched(context.end() - match.length, context.end());
+    const Tokens matched(context.end() - match.length, context.end());
     const Expected here = search(text, matched);
     if (here.length != match.length || next.of != here.of || next.count != here.counts.at(next.token)) return false;
     if (here.of <= 32) {  // else only some continuations are looked at
@@ -59,9 +59,9 @@ bool finds_as_expected(const CorpusIndex& index, const Text& text, Text context)
   return true;
 }
 
-Text random_text(int vocabulary, int length, std::uint64_t seed) {
+Tokens random_text(int vocabulary, int length, std::uint64_t seed) {
   simulated::Random random(seed);
-  Text text;
+  Tokens text;
   while (static_cast<int>(text.size()) < length) {
     if (text.size() > 10 && random() < 0.1) {  // a part of it follows again
       const auto from = static_cast<std::size_t>(random() * static_cast<double>(text.size()));
@@ -78,13 +78,13 @@ TEST(finds_the_longest_match_and_its_best_continuation) {
   int checked = 0, matched = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const int vocabulary = 2 + static_cast<int>(seed) % 30;
-    const Text text = random_text(vocabulary, 40 + 5 * static_cast<int>(seed), seed);
+    const Tokens text = random_text(vocabulary, 40 + 5 * static_cast<int>(seed), seed);
     const CorpusIndex index(text);
-    const Text other = random_text(vocabulary, 60, seed + 1000);
-    for (const Text& from : {text, other}) {
+    const Tokens other = random_text(vocabulary, 60, seed + 1000);
+    for (const Tokens& from : {text, other}) {
       for (std::size_t end = 1; end < from.size(); end += 7) {
         const auto last = from.begin() + static_cast<std::ptrdiff_t>(end);
-        Text context(last - static_cast<std::ptrdiff_t>(std::min<std::size_t>(end, 40)), last);
+        Tokens context(last - static_cast<std::ptrdiff_t>(std::min<std::size_t>(end, 40)), last);
         std::replace(context.begin(), context.end(), CorpusIndex::end_of_document, Token{0});  // no token of a sequence
         CHECK(finds_as_expected(index, text, context));
         ++checked;
@@ -96,8 +96,8 @@ TEST(finds_the_longest_match_and_its_best_continuation) {
 }
 
 TEST(empty_texts_and_unknown_tokens_match_nothing) {
-  const Text context = {1, 2, 3};
-  for (const Text& text : {Text(), Text{5}, Text{5, 6, 7}, Text{CorpusIndex::end_of_document}}) {
+  const Tokens context = {1, 2, 3};
+  for (const Tokens& text : {Tokens(), Tokens{5}, Tokens{5, 6, 7}, Tokens{CorpusIndex::end_of_document}}) {
     const CorpusIndex index(text);
     CHECK(index.find(context.data(), 3).length == 0 && index.best({}).token < 0);
   }
@@ -105,15 +105,15 @@ TEST(empty_texts_and_unknown_tokens_match_nothing) {
 }
 
 TEST(an_order_that_was_kept_finds_the_same) {
-  const Text text = random_text(9, 400, 5);
+  const Tokens text = random_text(9, 400, 5);
   const CorpusIndex made(text), kept(text, made.order());
-  const Text context(text.begin() + 100, text.begin() + 120);
+  const Tokens context(text.begin() + 100, text.begin() + 120);
   const auto a = made.find(context.data(), 20), b = kept.find(context.data(), 20);
   CHECK(a.first == b.first && a.end == b.end && a.length == b.length && a.length > 0);
 }
 
 TEST(damaged_orders_are_refused) {
-  const Text text = {1, 2, 3, 1};
+  const Tokens text = {1, 2, 3, 1};
   CHECK_THROWS(CorpusIndex(text, {0, 1, 2}), std::invalid_argument, "order");
   CHECK_THROWS(CorpusIndex(text, {0, 1, 2, 2}), std::invalid_argument, "order");
   CHECK_THROWS(CorpusIndex(text, {0, 1, 2, 4}), std::invalid_argument, "order");
@@ -123,7 +123,7 @@ TEST(damaged_orders_are_refused) {
 }
 
 TEST(indexing_can_be_stopped) {
-  const Text text = random_text(1000, 200000, 3);
+  const Tokens text = random_text(1000, 200000, 3);
   int calls = 0;
   CHECK_THROWS(CorpusIndex(text, [&](double) { return ++calls < 2; }), Cancelled, "corpus");
   CHECK(calls == 2);
@@ -131,7 +131,7 @@ TEST(indexing_can_be_stopped) {
 
 // Sequences look in the corpus where their own text says nothing.
 TEST(proposals_come_from_the_corpus) {
-  const auto corpus = std::make_shared<const CorpusIndex>(Text{1, 2, 3, 4, 5, CorpusIndex::end_of_document, 9, 9});
+  const auto corpus = std::make_shared<const CorpusIndex>(Tokens{1, 2, 3, 4, 5, CorpusIndex::end_of_document, 9, 9});
   for (const double temperature : {0.0, 1.0}) {
     sampling::SamplingParams params;
     params.temperature = temperature;
@@ -141,7 +141,7 @@ TEST(proposals_come_from_the_corpus) {
     s.num_committed = 3;
     Stats stats;
     proposer.propose({{&s, 8}}, stats);
-    CHECK(Text(s.tokens.begin() + 3, s.tokens.end()) == Text({3, 4, 5}));
+    CHECK(Tokens(s.tokens.begin() + 3, s.tokens.end()) == Tokens({3, 4, 5}));
   }
 }
 

@@ -17,7 +17,7 @@
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
+using Tokens = std::vector<Token>;
 
 sampling::SamplingParams params_of(double temperature) {
   sampling::SamplingParams params;
@@ -25,7 +25,7 @@ sampling::SamplingParams params_of(double temperature) {
   return params;
 }
 
-std::unique_ptr<Sequence> sequence_of(Text prompt, int num_draft_tokens, int max_tokens, double temperature = 0.8,
+std::unique_ptr<Sequence> sequence_of(Tokens prompt, int num_draft_tokens, int max_tokens, double temperature = 0.8,
                                       int slot = 0, std::uint64_t seed = 5) {
   auto s =
       std::make_unique<Sequence>(slot, params_of(temperature), std::make_unique<sampling::PhiloxUniforms>(seed, 0));
@@ -37,8 +37,8 @@ std::unique_ptr<Sequence> sequence_of(Text prompt, int num_draft_tokens, int max
 }
 
 // Cycles to the end; the tokens emitted.
-Text run(Decoder& decoder, Sequence& s) {
-  Text output;
+Tokens run(Decoder& decoder, Sequence& s) {
+  Tokens output;
   decoder.prefill(s);
   while (s.finish == Finish::none) {
     decoder.cycle({&s});
@@ -49,7 +49,7 @@ Text run(Decoder& decoder, Sequence& s) {
   return output;
 }
 
-const Text prompt = {3, 1, 4, 1, 5};
+const Tokens prompt = {3, 1, 4, 1, 5};
 
 }  // namespace
 
@@ -71,7 +71,7 @@ TEST(exactly_max_tokens) {
 TEST(greedy_with_any_draft_is_plain_greedy) {
   toy::Model alone(8, 1);
   Decoder plain(alone, nullptr);
-  const Text expected = run(plain, *sequence_of(prompt, 0, 40, 0.0));
+  const Tokens expected = run(plain, *sequence_of(prompt, 0, 40, 0.0));
   for (const int k : {1, 3, 7}) {
     for (std::uint64_t seed : {1u, 2u, 3u}) {  // seed 1: the draft is the target, everything is accepted
       toy::Model target(8, 1), draft(8, seed);
@@ -98,7 +98,7 @@ TEST(the_most_likely_tokens) {
         s->has_logprobs = true;
         s->num_top_logprobs = count;
         decoder.prefill(*s);
-        Text text = prompt;
+        Tokens text = prompt;
         while (s->finish == Finish::none) {
           decoder.cycle({s.get()});
           std::vector<sampling::TokenLogprob> expected;
@@ -152,7 +152,7 @@ class Capricious final : public Proposer {
       request.num_tokens = 1 + request.sequence->num_committed * 7 % request.num_tokens;
     real_.propose(fewer, stats);
     for (ProposalRequest& request : fewer) {
-      Text& tokens = request.sequence->tokens;
+      Tokens& tokens = request.sequence->tokens;
       if (request.sequence->num_drafted() > 0 && tokens.back() % 3 == 0) tokens.pop_back();
     }
   }
@@ -167,7 +167,7 @@ class Capricious final : public Proposer {
 
 enum class Proposals { model, perfect_model, ngram, capricious };
 
-Text sampled_text(Verification verification, Drafting drafting, Proposals proposals, int k, std::uint64_t seed) {
+Tokens sampled_text(Verification verification, Drafting drafting, Proposals proposals, int k, std::uint64_t seed) {
   toy::Model target(8, 1), draft(8, proposals == Proposals::perfect_model ? 1 : 2);
   target.end_of_generation = draft.end_of_generation = 6;
   DraftModelProposer model(draft, 8);
@@ -191,7 +191,7 @@ TEST(a_seed_gives_the_same_text_for_any_draft) {
     const auto text = [&](Drafting drafting, Proposals proposals, int k) {
       return sampled_text(Verification::invariant, drafting, proposals, k, seed);
     };
-    const Text expected = text(Drafting::sampled, Proposals::model, 0);
+    const Tokens expected = text(Drafting::sampled, Proposals::model, 0);
     for (const int k : {1, 2, 3, 5, 7, 20}) {
       for (const Proposals proposals :
            {Proposals::model, Proposals::perfect_model, Proposals::ngram, Proposals::capricious}) {
@@ -222,7 +222,7 @@ TEST(a_perfect_draft_is_always_accepted_in_every_mode) {
 TEST(greedy_does_not_depend_on_the_mode) {
   toy::Model alone(8, 1);
   Decoder plain(alone, nullptr);
-  const Text expected = run(plain, *sequence_of(prompt, 0, 40, 0.0));
+  const Tokens expected = run(plain, *sequence_of(prompt, 0, 40, 0.0));
   for (const Verification verification : {Verification::block, Verification::invariant}) {
     for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) {
       toy::Model target(8, 1), draft(8, 2);
@@ -254,7 +254,7 @@ TEST(contexts_are_never_exceeded) {  // toy::Model throws past its context
       DraftModelProposer proposer(draft, 8);
       Decoder decoder(target, &proposer);
       auto s = sequence_of(prompt, 4, 100);
-      const Text output = run(decoder, *s);
+      const Tokens output = run(decoder, *s);
       CHECK(s->finish == Finish::context);
       // Every cell is used, and one more token comes out of the last.
       CHECK(static_cast<int>(output.size()) == target_context + 1 - static_cast<int>(prompt.size()));
@@ -270,7 +270,7 @@ TEST(nothing_follows_the_end_of_generation) {
     DraftModelProposer proposer(draft, 6);
     Decoder decoder(target, &proposer);
     auto s = sequence_of(prompt, 5, 50, 1.0, 0, seed);
-    const Text output = run(decoder, *s);
+    const Tokens output = run(decoder, *s);
     for (std::size_t i = 0; i + 1 < output.size(); ++i) CHECK(output[i] != 2);
     if (s->finish != Finish::end_of_generation) continue;
     CHECK(output.back() == 2);
@@ -281,7 +281,7 @@ TEST(nothing_follows_the_end_of_generation) {
 }
 
 TEST(a_prompt_longer_than_the_batch_is_read_in_pieces) {
-  Text long_prompt;
+  Tokens long_prompt;
   for (int i = 0; i < 45; ++i) long_prompt.push_back(i % 7);
   toy::Model target(8, 1, 64, 8), draft(8, 2, 64, 8), whole(8, 1);
   DraftModelProposer proposer(draft, 8);
@@ -300,7 +300,7 @@ TEST(a_failed_pass_loses_nothing) {
       DraftModelProposer proposer(draft, 8);
       Decoder decoder(target, &proposer), plain(reference, nullptr);
       auto s = sequence_of(prompt, 3, 12, 0.0);
-      Text output;
+      Tokens output;
       int failures = 0;
       while (s->finish == Finish::none) {
         try {
@@ -333,7 +333,7 @@ TEST(a_failed_pass_of_a_recurrent_model_loses_nothing) {
     };
     Decoder decoder(target, nullptr), plain(reference, nullptr);
     auto s = sequence_of(prompt, 0, 12, 0.0);
-    Text output;
+    Tokens output;
     bool is_read = false;
     while (s->finish == Finish::none) {
       try {
@@ -349,7 +349,7 @@ TEST(a_failed_pass_of_a_recurrent_model_loses_nothing) {
 
 TEST(invalid_logits_are_an_error_of_that_model) {
   const auto broken = [](float value) {
-    return [value](const Text& context) { return std::vector<float>(8, context.size() == 7 ? value : 0.5f); };
+    return [value](const Tokens& context) { return std::vector<float>(8, context.size() == 7 ? value : 0.5f); };
   };
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const double temperature : {0.0, 0.8}) {
@@ -397,7 +397,7 @@ TEST(truncated_tokens_do_not_count) {
 // Several sequences share one target pass per cycle; each has the same output as alone.
 TEST(sequences_in_one_batch_are_as_if_alone) {
   const int lengths[] = {17, 4, 9, 1};
-  std::vector<Text> together(4), alone(4);
+  std::vector<Tokens> together(4), alone(4);
   toy::Model target(8, 1, 64, 64, 4), draft(8, 2, 64, 64, 4);
   DraftModelProposer proposer(draft, 8);
   Decoder decoder(target, &proposer);
@@ -405,7 +405,7 @@ TEST(sequences_in_one_batch_are_as_if_alone) {
   std::vector<Sequence*> running;
   for (int i = 0; i < 4; ++i) {
     const int k = 2 * i;
-    const Text text = {i, 3, 1};
+    const Tokens text = {i, 3, 1};
     all.push_back(sequence_of(text, k, lengths[i], 0.9, i, 40 + static_cast<std::uint64_t>(i)));
     decoder.prefill(*all.back());
     running.push_back(all.back().get());
@@ -441,7 +441,7 @@ void constrain(Sequence& s, const toy::Allowed& allowed, bool fails = false) {
 }
 
 // Tokens 0, 1 and 2 in any order, six of them, then 7, which ends the output. Behind 2 comes 0.
-std::uint32_t six_then_end(const Text& output) {
+std::uint32_t six_then_end(const Tokens& output) {
   if (output.size() == 6) return 1u << 7;
   if (output.size() > 6) return 0;
   return !output.empty() && output.back() == 2 ? 0b001u : 0b111u;
@@ -453,7 +453,7 @@ struct Constrained {
   NgramProposer ngram;
   SuffixProposer suffix;
   std::unique_ptr<Sequence> sequence;
-  Text run(Proposer* proposer, int k, double temperature, Verification verification,
+  Tokens run(Proposer* proposer, int k, double temperature, Verification verification,
            const toy::Allowed& allowed = six_then_end) {
     target.end_of_generation = draft.end_of_generation = 7;
     Decoder decoder(target, proposer);
@@ -468,16 +468,16 @@ struct Constrained {
 
 TEST(output_obeys_its_constraint_and_ends_where_it_may_end) {
   for (const double temperature : {0.0, 0.8}) {
-    const Text plain = Constrained().run(nullptr, 0, temperature, Verification::invariant);
+    const Tokens plain = Constrained().run(nullptr, 0, temperature, Verification::invariant);
     for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
       for (const int k : {1, 3, 7}) {
         for (const int source : {0, 1, 2}) {
           Constrained c;
           Proposer* const proposers[] = {&c.model, &c.ngram, &c.suffix};
-          const Text output = c.run(proposers[source], k, temperature, verification);
+          const Tokens output = c.run(proposers[source], k, temperature, verification);
           CHECK(output.size() == 7 && output.back() == 7 && c.sequence->finish == Finish::end_of_generation);
           for (std::size_t i = 0; i < output.size(); ++i) {
-            CHECK((six_then_end(Text(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(i))) >> output[i] &
+            CHECK((six_then_end(Tokens(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(i))) >> output[i] &
                    1u) != 0);
           }
           if (temperature == 0.0 || verification == Verification::invariant) CHECK(output == plain);
@@ -488,8 +488,8 @@ TEST(output_obeys_its_constraint_and_ends_where_it_may_end) {
 }
 
 TEST(a_token_that_alone_is_allowed_is_drafted_without_a_pass) {
-  const Text wanted = {3, 4, 5, 6, 3, 7};
-  const auto one_text = [&](const Text& output) {
+  const Tokens wanted = {3, 4, 5, 6, 3, 7};
+  const auto one_text = [&](const Tokens& output) {
     return output.size() < wanted.size() ? 1u << wanted[output.size()] : 0u;
   };
   for (const double temperature : {0.0, 0.8}) {
@@ -503,14 +503,14 @@ TEST(a_token_that_alone_is_allowed_is_drafted_without_a_pass) {
 }
 
 TEST(copies_that_the_constraint_forbids_are_not_proposed) {
-  const auto not_two = [](const Text& output) { return output.size() < 4 ? 0b10000011u : 0b10000000u; };
+  const auto not_two = [](const Tokens& output) { return output.size() < 4 ? 0b10000011u : 0b10000000u; };
   Constrained c;
   c.run(&c.ngram, 4, 0.8, Verification::block, not_two);  // the prompt's 0 1 was followed by 2
   for (const Token token : c.sequence->tokens) CHECK(token != 6);
   CHECK(c.sequence->stats.drafted_copies == 0 || c.sequence->tokens[5] != 2);
   Constrained free;
   free.run(&free.ngram, 4, 0.8, Verification::block,
-           [](const Text& output) { return output.size() < 4 ? 0b111u : 0b10000000u; });
+           [](const Tokens& output) { return output.size() < 4 ? 0b111u : 0b10000000u; });
   CHECK(free.sequence->stats.drafted_copies > 0);
 }
 
@@ -521,7 +521,7 @@ TEST(a_constraint_without_a_way_on_fails_its_sequence_only) {
     for (const double temperature : {0.0, 0.8}) {
       Decoder decoder(target, &proposer);
       auto stuck = sequence_of(prompt, 3, 20, temperature, 0), other = sequence_of(prompt, 3, 20, temperature, 1);
-      constrain(*stuck, [](const Text& output) { return output.size() < 2 ? 0b110u : 0u; }, fails);
+      constrain(*stuck, [](const Tokens& output) { return output.size() < 2 ? 0b110u : 0u; }, fails);
       for (Sequence* s : {stuck.get(), other.get()}) {
         decoder.keep_prefix(s->slot, 0);
         decoder.prefill(*s);
@@ -549,7 +549,7 @@ TEST(a_constraint_and_bans_that_leave_nothing_are_an_error) {
   s.tokens = prompt;
   s.num_committed = static_cast<int>(prompt.size());
   s.remaining = 5;
-  constrain(s, [](const Text&) { return 0b10u; });
+  constrain(s, [](const Tokens&) { return 0b10u; });
   decoder.prefill(s);
   decoder.cycle({&s});
   CHECK(s.error != nullptr);

@@ -36,8 +36,8 @@ using namespace specdec;
 using sampling::Distribution;
 using sampling::Purpose;
 using sampling::SamplingParams;
-using Text = std::vector<Token>;
-using Law = std::map<Text, double>;
+using Tokens = std::vector<Token>;
+using Law = std::map<Tokens, double>;
 using toy::Explorer;
 
 struct Setting {
@@ -55,18 +55,18 @@ struct Setting {
   sampling::TokenRules rules;
 };
 
-Text prompt = {0, 1, 0};
+Tokens prompt = {0, 1, 0};
 std::vector<Picture> pictures;  // of the prompt
-const Text earlier_output = {1, 0, 1, 1};  // of another sequence
+const Tokens earlier_output = {1, 0, 1, 1};  // of another sequence
 
 // The logits of forbidden tokens become -inf before all transforms. xtc_draw: of the place.
-Distribution distribution_after(const toy::Model& model, const Setting& setting, const Text& context,
+Distribution distribution_after(const toy::Model& model, const Setting& setting, const Tokens& context,
                                 double xtc_draw = 1.0) {
   Distribution out;
   std::vector<float> logits = model.logits_after(context);
   if (setting.allowed) {
     const std::uint32_t allowed =
-        setting.allowed(Text(context.begin() + static_cast<std::ptrdiff_t>(prompt.size()), context.end()));
+        setting.allowed(Tokens(context.begin() + static_cast<std::ptrdiff_t>(prompt.size()), context.end()));
     for (std::size_t token = 0; token < logits.size(); ++token) {
       if ((allowed >> token & 1u) == 0) logits[token] = -INFINITY;
     }
@@ -78,7 +78,7 @@ Distribution distribution_after(const toy::Model& model, const Setting& setting,
 }
 
 // The law of XTC: the rows without the top choices with its probability, else all of them.
-Distribution law_after(const toy::Model& model, const Setting& setting, const Text& context) {
+Distribution law_after(const toy::Model& model, const Setting& setting, const Tokens& context) {
   const double share = setting.params.uses_xtc() ? setting.params.xtc_probability : 0.0;
   const Distribution without = distribution_after(model, setting, context, 0.0);
   Distribution law = distribution_after(model, setting, context, 1.0);
@@ -119,8 +119,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
       const double probability = setting_.params.xtc_probability;
       return begin < probability && probability < end ? choose({probability}) : 0.5 * (begin + end);  // or decided
     }
-    const Text& tokens = sequence->tokens;
-    const auto context = [&](int at) { return Text(tokens.begin(), tokens.begin() + position + at); };
+    const Tokens& tokens = sequence->tokens;
+    const auto context = [&](int at) { return Tokens(tokens.begin(), tokens.begin() + position + at); };
     CHECK(position == sequence->num_committed);
     if (purpose == Purpose::draft) {
       CHECK(place == sequence->num_drafted());
@@ -153,7 +153,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
       std::vector<double> breakpoints;
       const std::int64_t length = noise_ignores_position ? setting_.length - 1 : position - sequence_start;
       for (int bits = 0; bits < 1 << length; ++bits) {
-        Text context(sequence->tokens.begin(), sequence->tokens.begin() + sequence_start);
+        Tokens context(sequence->tokens.begin(), sequence->tokens.begin() + sequence_start);
         for (std::int64_t i = 0; i <= length; ++i) {
           if (noise_ignores_position || i == length) {
             for (const double xtc_draw : {0.0, 1.0}) {
@@ -219,7 +219,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   }
 
   // max(0, weight * target - draft) at a place.
-  std::vector<double> excess(double weight, const Text& context, int place) const {
+  std::vector<double> excess(double weight, const Tokens& context, int place) const {
     std::vector<double> rest = dense(target_row(context));
     const std::vector<double> proposed = dense(recorded(place));
     for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = std::max(0.0, weight * rest[i] - proposed[i]);
@@ -232,14 +232,14 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   }
   // The distribution that the proposer recorded. The thresholds follow from it; if it is wrong, the law is.
   const Distribution& recorded(int place) const { return sequence->draft_probs[static_cast<std::size_t>(place)]; }
-  Distribution draft_row(const Text& context) const {
+  Distribution draft_row(const Tokens& context) const {
     return distribution_after(draft_, setting_, context, xtc_draw_after(context));
   }
-  Distribution target_row(const Text& context) const {
+  Distribution target_row(const Tokens& context) const {
     return distribution_after(target_, setting_, context, xtc_draw_after(context));
   }
   // What the loop gets, too; asking for it must not disturb the number that is asked for.
-  double xtc_draw_after(const Text& context) const {
+  double xtc_draw_after(const Tokens& context) const {
     Explorer::Interval* const asked_for = number_;
     const double draw = sequence->xtc_draw(static_cast<int>(context.size()));
     number_ = asked_for;
@@ -452,22 +452,22 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     const Sequence* enumerated = nullptr;
     // Drafts have no rows of the target yet, so the head's distribution depends on where they begin.
     if (is_head)
-      draft.table = [&](const Text& text) {
+      draft.table = [&](const Tokens& text) {
         return layers.logits_after(layers.expected(text, enumerated->num_committed));
       };
     if (is_layered)
-      draft.table = [&](const Text& text) { return toy::layered_logits_after(both, text, enumerated->num_committed); };
+      draft.table = [&](const Tokens& text) { return toy::layered_logits_after(both, text, enumerated->num_committed); };
     if (is_block) {
-      draft.table = [&](const Text& text) {
+      draft.table = [&](const Tokens& text) {
         const int places = replace.draft_length ? 3 : num_places;
         return block_layers.logits_after(text, enumerated->num_committed, places);
       };
     }
     if (kind == Draft::window || kind == Draft::window_and_copies) {
-      draft.table = [&](const Text& text) {
+      draft.table = [&](const Tokens& text) {
         const int begin = DraftWindow(windowed, setting.window).begin(static_cast<int>(text.size()) - 1);
         return toy::Model(setting.draft_vocabulary, setting.seed + 1000)
-            .logits_after(Text(text.begin() + begin, text.end()));
+            .logits_after(Tokens(text.begin() + begin, text.end()));
       };
     }
     Proposer* const proposers[] = {&model_proposer,  &ngram_proposer,    &suffix_proposer,  &combined_proposer,
@@ -526,12 +526,12 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
       const auto drafted = static_cast<int>(sequence.stats.drafted - drafted_before);
       if (replace.lengths) ++(*replace.lengths)[drafted];
       if (replace.origins) replace.origins->emplace(sequence.origins.begin(), sequence.origins.begin() + drafted);
-      CHECK(target.cache(slot) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
+      CHECK(target.cache(slot) == Tokens(sequence.tokens.begin(), sequence.tokens.end() - 1));
       CHECK(draft.cache(slot).size() < sequence.tokens.size());
       CHECK(std::equal(draft.cache(slot).begin(), draft.cache(slot).end(), sequence.tokens.begin()));
     }
     if (setting.exact_length) CHECK(sequence.finish == Finish::max_tokens && sequence.num_committed == wanted);
-    const Text output(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()),
+    const Tokens output(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()),
                       sequence.tokens.begin() + wanted);
     law[output] += explorer.weight;
     total += explorer.weight;
@@ -541,8 +541,8 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
 }
 
 Law law_of_target(const Setting& setting, const toy::Model& target) {
-  const auto row = [&](const Text& text) {
-    Text context = prompt;
+  const auto row = [&](const Tokens& text) {
+    Tokens context = prompt;
     context.insert(context.end(), text.begin(), text.end());
     return law_after(target, setting, context);
   };
@@ -606,7 +606,7 @@ TEST(law_holds_under_transforms) {
 
 // The target reads the picture; drafts of all kinds do not.
 TEST(law_holds_after_a_picture) {
-  const Text plain_prompt = prompt;
+  const Tokens plain_prompt = prompt;
   prompt = {0, in_picture, in_picture, in_picture, 1, 0};
   Picture picture;
   picture.place = 1;
@@ -845,7 +845,7 @@ TEST(law_holds_for_heads_of_several_layers) {
 TEST(control_the_first_layer_recorded_for_every_place) {
   const Tamper first_layer = [](Sequence& sequence) {
     const toy::HeadLayers layer(2, 231 + 1000, 64, 64, 3);
-    Text text(sequence.tokens.begin(), sequence.tokens.begin() + sequence.num_committed);
+    Tokens text(sequence.tokens.begin(), sequence.tokens.begin() + sequence.num_committed);
     for (int place = 0; place < sequence.num_drafted(); ++place) {
       const std::vector<float> row = layer.logits_after(layer.expected(text, sequence.num_committed));
       sampling::Transforms(plain()).apply(row.data(), 2, text.data(), static_cast<int>(text.size()),
@@ -990,7 +990,7 @@ TEST(law_holds_when_drafting_stops_early) {
 
 // Any of the non-empty sets of tokens, by the output so far.
 toy::Allowed arbitrary_constraint(int vocabulary, std::uint64_t seed) {
-  return [=](const Text& output) {
+  return [=](const Tokens& output) {
     std::uint64_t hash = toy::mix(seed + 500);
     for (const Token token : output) hash = toy::mix(hash ^ static_cast<std::uint64_t>(token));
     return static_cast<std::uint32_t>(1 + hash % ((1u << vocabulary) - 1));
@@ -1100,7 +1100,7 @@ TEST(control_mask_after_truncation) {
   Setting s = setting_of(3, 2, 1, true);
   s.params.top_k = 2;
   for (s.seed = 161; s.seed <= 166; ++s.seed) {
-    s.allowed = [](const Text&) { return 0b011u; };
+    s.allowed = [](const Tokens&) { return 0b011u; };
     const Law law = law_of_loop(s, Draft::model);
     s.allowed = nullptr;
     Law masked_late;
@@ -1263,7 +1263,7 @@ TEST(control_draft_withdrawn_by_the_confidence_behind_it) {
 TEST(control_greedy_chain_of_biases) {
   const Tamper chained = [](Sequence& sequence) {
     const toy::BlockLayers layers(2, 201 + 1000, 3, true);
-    Text text(sequence.tokens.begin(), sequence.tokens.begin() + sequence.num_committed);
+    Tokens text(sequence.tokens.begin(), sequence.tokens.begin() + sequence.num_committed);
     for (int place = 0; place < sequence.num_drafted(); ++place) {
       const std::vector<float> row = layers.logits_after(text, sequence.num_committed, 3);
       Distribution& recorded = sequence.draft_row(place);
@@ -1314,7 +1314,7 @@ class Recaller final : public Proposer {
   void remember(const Token* output, int count) override { earlier_.assign(output, output + count); }
 
  private:
-  Text earlier_;
+  Tokens earlier_;
   std::vector<Copy> copies_;
 };
 
@@ -1332,7 +1332,7 @@ double error_of_repeated_seed(const Setting& setting, int* drafts) {
     SomeProposer proposer;
     Decoder decoder(target, &proposer);
     const auto seed = std::make_shared<Seed>();
-    Text output;
+    Tokens output;
     for (const bool second : {false, true}) {
       auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting, seed);
       EnumeratedUniforms& source = *uniforms;
@@ -1348,7 +1348,7 @@ double error_of_repeated_seed(const Setting& setting, int* drafts) {
       decoder.prefill(s);
       while (s.finish == Finish::none) decoder.cycle({&s});
       decoder.remember(s, static_cast<int>(prompt.size()));
-      const Text repeated(s.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), s.tokens.end());
+      const Tokens repeated(s.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), s.tokens.end());
       if (second && setting.verification == Verification::invariant) CHECK(repeated == output);
       output = repeated;
       if (second) *drafts += static_cast<int>(s.stats.drafted);
@@ -1388,8 +1388,8 @@ TEST(control_unlikely_draft_dropped_after_sampling) {
   // Target (.5, .5), draft (.9, .1), token 1 withdrawn whenever it is sampled: P(token 0) = .55.
   Setting s = setting_of(2, 1, 1, false);
   toy::Model target(2, 1), draft(2, 1);
-  target.table = [](const Text&) { return std::vector<float>{0.0f, 0.0f}; };
-  draft.table = [](const Text&) { return std::vector<float>{std::log(9.0f), 0.0f}; };
+  target.table = [](const Tokens&) { return std::vector<float>{0.0f, 0.0f}; };
+  draft.table = [](const Tokens&) { return std::vector<float>{std::log(9.0f), 0.0f}; };
   const Tamper drop_unlikely = [](Sequence& seq) {
     if (seq.tokens.back() == 1) seq.tokens.pop_back();
   };

@@ -18,13 +18,13 @@
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
+using Tokens = std::vector<Token>;
 
 constexpr int vocabulary = 6;
 constexpr int windows[] = {1, 2, 3, 4, 5, 7, 8, 16, 23, 64};
 
-Text random_text(int length, std::uint64_t seed) {
-  Text text;
+Tokens random_text(int length, std::uint64_t seed) {
+  Tokens text;
   for (int i = 0; i < length; ++i)
     text.push_back(static_cast<Token>(toy::mix(seed * 1000 + static_cast<std::uint64_t>(i)) % vocabulary));
   return text;
@@ -37,7 +37,7 @@ struct Options {
   std::uint64_t seed = 5;
 };
 
-std::unique_ptr<Sequence> sequence_of(const Text& prompt, const Options& options) {
+std::unique_ptr<Sequence> sequence_of(const Tokens& prompt, const Options& options) {
   sampling::SamplingParams params;
   params.temperature = options.temperature;
   auto s =
@@ -94,7 +94,7 @@ TEST(windows_are_full_but_for_a_stride_and_move_up_by_it) {
 
 // However the tokens come, with drafts that are rolled back and other sequences' passes between.
 TEST(what_is_read_depends_on_where_reading_began_alone) {
-  const Text text = random_text(200, 3);
+  const Tokens text = random_text(200, 3);
   for (const bool slides : {true, false}) {
     for (const int size : windows) {
       if (size < 7) continue;  // steps that leave the window begin anew
@@ -116,7 +116,7 @@ TEST(what_is_read_depends_on_where_reading_began_alone) {
             CHECK(model.first(0) <= window.begin(last) && last + 1 - model.first(0) <= size);
             seen.resize(static_cast<std::size_t>(last) + 1, -1);
             seen.back() = model.last_value(0);
-            const Text drafts = random_text(std::min(3, window.end(last) - last - 1), static_cast<std::uint64_t>(last));
+            const Tokens drafts = random_text(std::min(3, window.end(last) - last - 1), static_cast<std::uint64_t>(last));
             if (!drafts.empty()) model.decode({{0, drafts.data(), static_cast<int>(drafts.size()), 0}});
             window.truncate(0, last + 1);
             CHECK(model.length(0) == last + 1);
@@ -131,7 +131,7 @@ TEST(what_is_read_depends_on_where_reading_began_alone) {
 }
 
 TEST(a_window_is_cut_to_a_beginning_of_itself_or_read_again) {
-  const Text text = random_text(100, 4);
+  const Tokens text = random_text(100, 4);
   toy::WindowModel model(vocabulary, 1, 16);
   DraftWindow window(model, 16);
   Sequence s(0, {}, nullptr);
@@ -154,7 +154,7 @@ TEST(a_seed_repeats_whatever_is_cached) {
           Options options;
           options.k = k;
           options.verification = verification;
-          const Text prompt = random_text(80, 7);
+          const Tokens prompt = random_text(80, 7);
           Pair fresh(size, 1, copies);
           const auto expected = sequence_of(prompt, options);
           finish(*fresh.decoder, *expected);
@@ -163,7 +163,7 @@ TEST(a_seed_repeats_whatever_is_cached) {
             Pair used(size, 1, copies);
             Options other = options;
             other.seed = 11;
-            const auto earlier = sequence_of(Text(prompt.begin(), prompt.begin() + before), other);
+            const auto earlier = sequence_of(Tokens(prompt.begin(), prompt.begin() + before), other);
             finish(*used.decoder, *earlier);
             used.decoder->keep_prefix(0, before - 1);
             const auto s = sequence_of(prompt, options);
@@ -178,7 +178,7 @@ TEST(a_seed_repeats_whatever_is_cached) {
 }
 
 TEST(texts_are_the_same_for_every_window) {
-  const Text prompt = random_text(90, 8);
+  const Tokens prompt = random_text(90, 8);
   for (const double temperature : {0.0, 0.9}) {
     Options options;
     options.temperature = temperature;
@@ -203,7 +203,7 @@ TEST(texts_are_the_same_for_every_window) {
 // A draft that is the target has all its drafts accepted as long as both read the same.
 TEST(drafts_follow_from_the_window) {
   constexpr int size = 32;
-  const Text prompt = random_text(20, 9);
+  const Tokens prompt = random_text(20, 9);
   Options options;
   options.temperature = 0.0;
   options.max_tokens = 40;
@@ -222,7 +222,7 @@ TEST(drafts_follow_from_the_window) {
 
 TEST(no_token_waits_for_the_draft_to_read_a_long_prompt) {
   constexpr int size = 1024;
-  const Text prompt = random_text(1500, 10);
+  const Tokens prompt = random_text(1500, 10);
   Pair pair(size);
   Options options;
   const auto s = sequence_of(prompt, options);
@@ -309,7 +309,7 @@ TEST(auto_reads_in_pieces_and_only_if_it_is_worth_it) {
 }
 
 TEST(an_interrupted_reading_goes_on) {
-  const Text prompt = random_text(1000, 12);
+  const Tokens prompt = random_text(1000, 12);
   Options options;
   Pair calm(512);
   const auto expected = sequence_of(prompt, options);
@@ -338,7 +338,7 @@ TEST(an_interrupted_reading_goes_on) {
 TEST(sequences_with_windows_share_passes) {
   for (const int size : windows) {
     Options options;
-    std::vector<Text> expected;
+    std::vector<Tokens> expected;
     for (int i = 0; i < 4; ++i) {
       options.seed = static_cast<std::uint64_t>(i);
       Pair alone(size);

@@ -12,7 +12,7 @@
 namespace {
 
 using namespace specdec;
-using toy::greedy_text, toy::prompt, toy::sequence_of, toy::Text, toy::vocabulary;
+using toy::greedy_text, toy::prompt, toy::sequence_of, toy::Tokens, toy::vocabulary;
 
 bool fuses = false;  // of the heads that are made: every test runs with both
 
@@ -29,7 +29,7 @@ struct Head {
   void check(const Sequence& s) const {
     const toy::HeadLayers::Read& read = layers.cache(s.slot);
     CHECK(static_cast<int>(read.size()) <= s.num_committed);
-    const Text committed(s.tokens.begin(), s.tokens.begin() + s.num_committed);
+    const Tokens committed(s.tokens.begin(), s.tokens.begin() + s.num_committed);
     const toy::HeadLayers::Read expected = layers.expected(committed, s.num_committed);
     CHECK(std::equal(read.begin(), read.end(), expected.begin()));
   }
@@ -59,7 +59,7 @@ TEST_OF_HEADS(tokens_are_read_with_the_targets_rows_once_they_are_committed) {
         decoder.cycle({s.get()});
         CHECK(!s->error);
         toy.check(*s);
-        CHECK(toy.target.cache(0) == Text(s->tokens.begin(), s->tokens.end() - 1));
+        CHECK(toy.target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
       }
       CHECK(0 < s->stats.accepted && s->stats.accepted < s->stats.drafted);
     }
@@ -99,7 +99,7 @@ TEST_OF_HEADS(copies_and_drafts_in_one_cycle) {
     }
     CHECK(first->stats.drafted_copies > 0 && first->stats.drafted_copies < first->stats.drafted);
     if (temperature == 0.0) {
-      Text expected = greedy_text(50);
+      Tokens expected = greedy_text(50);
       expected.resize(first->tokens.size());
       CHECK(first->tokens == expected);
     }
@@ -132,7 +132,7 @@ TEST_OF_HEADS(rows_do_not_pile_up) {
 
 // The target's cache comes from a file, with or without the head's.
 TEST_OF_HEADS(restored_caches) {
-  const Text all = greedy_text(30);
+  const Tokens all = greedy_text(30);
   for (const bool with_head : {false, true}) {
     Head toy;
     DraftModelProposer proposer(toy.drafter, vocabulary);
@@ -140,24 +140,24 @@ TEST_OF_HEADS(restored_caches) {
     constexpr int count = 12;
     toy.target.decode({{0, all.data(), count, 0}});  // not through the head
     if (with_head) {
-      toy::HeadLayers::Read read = toy.layers.expected(Text(all.begin(), all.begin() + count), count);
+      toy::HeadLayers::Read read = toy.layers.expected(Tokens(all.begin(), all.begin() + count), count);
       std::vector<float> rows;
       for (const auto& [token, row] : read) {
         rows.push_back(row);
         if (fuses) rows.push_back(7.0f * row);
       }
       toy.layers.decode_with({{0, all.data(), count, 0}}, rows.data());
-      const float row = toy::Model::hidden_after(Text(all.begin(), all.begin() + count));
+      const float row = toy::Model::hidden_after(Tokens(all.begin(), all.begin() + count));
       toy.drafter.restored(0, count, all[count - 1], &row);
       CHECK(*toy.drafter.next_row(0) == row);
     }
-    const auto s = sequence_of(Text(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
+    const auto s = sequence_of(Tokens(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
     CHECK(decoder.keep_prefix(0, count) == count);
     decoder.prefill(*s);
     if (with_head) toy.check(*s);
     while (s->finish == Finish::none) decoder.cycle({s.get()});
     if (with_head) toy.check(*s);
-    CHECK(s->tokens == Text(all.begin(), all.begin() + count + 2 + 20));
+    CHECK(s->tokens == Tokens(all.begin(), all.begin() + count + 2 + 20));
   }
 }
 

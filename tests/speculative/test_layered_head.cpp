@@ -19,7 +19,7 @@ using namespace specdec;
 using toy::greedy_text;
 using toy::prompt;
 using toy::sequence_of;
-using toy::Text;
+using toy::Tokens;
 using toy::vocabulary;
 
 struct Head {
@@ -40,7 +40,7 @@ struct Head {
 
   // What each layer has read is a prefix of the committed tokens, all with the target's rows.
   void check(const Sequence& s) const {
-    const Text committed(s.tokens.begin(), s.tokens.begin() + s.num_committed);
+    const Tokens committed(s.tokens.begin(), s.tokens.begin() + s.num_committed);
     for (const toy::HeadLayers* layer : all) {
       const toy::HeadLayers::Read& read = layer->cache(s.slot);
       const toy::HeadLayers::Read expected = layer->expected(committed, s.num_committed);
@@ -64,7 +64,7 @@ class CheckedProposer final : public Proposer {
       const Sequence& s = *request.sequence;
       for (int place = 0; place < s.num_drafted(); ++place) {
         if (s.origins[idx(place)] != DraftOrigin::model) continue;
-        const Text text(s.tokens.begin(), s.tokens.begin() + s.num_committed + place);
+        const Tokens text(s.tokens.begin(), s.tokens.begin() + s.num_committed + place);
         const std::vector<float> row = toy::layered_logits_after(head_.all, text, s.num_committed);
         CHECK(s.tokens[text.size()] == std::max_element(row.begin(), row.end()) - row.begin());
         ++num_checked;
@@ -113,7 +113,7 @@ TEST(each_layer_drafts_its_own_place) {
 // Each drafts as if it were alone, behind copies, too; with a small batch reading takes more passes.
 TEST(copies_and_several_sequences) {
   for (const int batch : {4, 64}) {
-    std::vector<Text> alone;
+    std::vector<Tokens> alone;
     for (const bool together : {false, true}) {
       Head toy(2, 4, 64, batch);
       CombinedProposer combined({*toy.head, vocabulary}, nullptr, CopiedTexts::all, 0.2);
@@ -148,7 +148,7 @@ TEST(copies_and_several_sequences) {
 
 // A pass of the target or of any layer that fails, at every place of a run; and a target that cannot go back.
 TEST(any_pass_may_fail) {
-  const Text expected = greedy_text(24);
+  const Tokens expected = greedy_text(24);
   for (const bool goes_back : {true, false}) {
     for (const bool of_head : {false, true}) {
       for (int failing = 1; failing < 60; ++failing) {
@@ -184,7 +184,7 @@ TEST(any_pass_may_fail) {
 // A request that shares a prefix of any length with what is cached reads on from there, in this slot or another. Before
 // it one draft per cycle was made, so the other layers are behind.
 TEST(prefixes_are_reused) {
-  const Text all = greedy_text(20);
+  const Tokens all = greedy_text(20);
   for (const bool copied : {false, true}) {
     for (int shared = 0; shared < static_cast<int>(all.size()); ++shared) {
       Head toy(3, 2);
@@ -194,7 +194,7 @@ TEST(prefixes_are_reused) {
       const auto s = sequence_of(prompt, 1, 20, 0, 0.0);
       decoder.prefill(*s);
       while (s->finish == Finish::none) decoder.cycle({s.get()});
-      Text other(all.begin(), all.begin() + shared);
+      Tokens other(all.begin(), all.begin() + shared);
       for (const Token token : {0, 3, 3, 1}) other.push_back(token);
       const int slot = copied ? 1 : 0;
       if (copied) decoder.copy_prefix(0, 1, shared);
@@ -234,13 +234,13 @@ TEST(rows_do_not_pile_up) {
 
 // The target's cache comes from a file, with or without the head's.
 TEST(restored_caches) {
-  const Text all = greedy_text(30);
+  const Tokens all = greedy_text(30);
   for (const bool with_head : {false, true}) {
     Head toy(2);
     DraftModelProposer proposer(*toy.head, vocabulary);
     Decoder decoder(toy.head->target(), &proposer);
     constexpr int count = 12;
-    const Text first(all.begin(), all.begin() + count);
+    const Tokens first(all.begin(), all.begin() + count);
     toy.target.decode({{0, all.data(), count, 0}});  // not through the head
     if (with_head) {
       for (const auto& layer : toy.layers) {
@@ -252,7 +252,7 @@ TEST(restored_caches) {
       toy.head->restored(0, count, all[count - 1], &row);
       CHECK(*toy.head->next_row(0) == row);
     }
-    const auto s = sequence_of(Text(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
+    const auto s = sequence_of(Tokens(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
     CHECK(decoder.keep_prefix(0, count) == count);
     decoder.prefill(*s);
     while (s->finish == Finish::none) {
@@ -260,7 +260,7 @@ TEST(restored_caches) {
       if (with_head) toy.check(*s);
     }
     for (const auto& layer : toy.layers) CHECK(layer->length(0) > count);
-    CHECK(s->tokens == Text(all.begin(), all.begin() + count + 2 + 20));
+    CHECK(s->tokens == Tokens(all.begin(), all.begin() + count + 2 + 20));
   }
 }
 

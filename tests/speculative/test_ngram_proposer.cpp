@@ -7,9 +7,9 @@
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
+using Tokens = std::vector<Token>;
 
-Text proposal(Text text, int num_tokens, NgramProposer proposer = NgramProposer()) {
+Tokens proposal(Tokens text, int num_tokens, NgramProposer proposer = NgramProposer()) {
   Sequence s(0, sampling::SamplingParams(), std::make_unique<sampling::PhiloxUniforms>(1, 0));
   s.num_committed = static_cast<int>(text.size());
   s.tokens = std::move(text);
@@ -18,23 +18,23 @@ Text proposal(Text text, int num_tokens, NgramProposer proposer = NgramProposer(
   for (int i = 0; i < s.num_drafted(); ++i) {  // one-hot
     CHECK(s.draft_row(i).probability(s.tokens[static_cast<std::size_t>(s.num_committed + i)]) == 1.0);
   }
-  return Text(s.tokens.begin() + s.num_committed, s.tokens.end());
+  return Tokens(s.tokens.begin() + s.num_committed, s.tokens.end());
 }
 
 }  // namespace
 
 TEST(continues_the_latest_copy_of_the_longest_suffix) {
-  CHECK(proposal({1, 2, 3, 9, 8, 1, 2, 3}, 4) == Text({9, 8, 1, 2}));
-  CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Text({7, 1}));  // the latest copy
+  CHECK(proposal({1, 2, 3, 9, 8, 1, 2, 3}, 4) == Tokens({9, 8, 1, 2}));
+  CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Tokens({7, 1}));  // the latest copy
   CHECK(proposal({5, 2, 3, 6, 4, 3, 7, 2, 3}, 1) ==
-        Text({6}));                                  // a match of two tokens is preferred to a later one of one token
-  CHECK(proposal({4, 3, 7, 3}, 3) == Text({7, 3}));  // no more than follow the match
+        Tokens({6}));                                  // a match of two tokens is preferred to a later one of one token
+  CHECK(proposal({4, 3, 7, 3}, 3) == Tokens({7, 3}));  // no more than follow the match
 }
 
 TEST(finds_a_copy_at_the_start_of_the_text) {
-  CHECK(proposal({4, 7, 8, 4}, 2) == Text({7, 8}));
-  CHECK(proposal({1, 2, 3, 9, 8, 2, 7, 1, 2, 3}, 1) == Text({9}));
-  CHECK(proposal({1, 2, 5, 1, 2}, 4, NgramProposer(2, 2)) == Text({5, 1, 2}));
+  CHECK(proposal({4, 7, 8, 4}, 2) == Tokens({7, 8}));
+  CHECK(proposal({1, 2, 3, 9, 8, 2, 7, 1, 2, 3}, 1) == Tokens({9}));
+  CHECK(proposal({1, 2, 5, 1, 2}, 4, NgramProposer(2, 2)) == Tokens({5, 1, 2}));
 }
 
 TEST(proposes_nothing_without_a_match) {

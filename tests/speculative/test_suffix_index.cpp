@@ -10,7 +10,7 @@
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
+using Tokens = std::vector<Token>;
 
 struct Expected {
   int length = 0;  // of the match
@@ -18,7 +18,7 @@ struct Expected {
 };
 
 // Looks at every position of the text, for every length.
-Expected search(const Text& text, const Text& context) {
+Expected search(const Tokens& text, const Tokens& context) {
   const int most = std::min(static_cast<int>(context.size()), SuffixIndex::max_depth - 1);
   for (int length = most; length > 0; --length) {
     std::map<Token, std::pair<int, int>> found;  // count, first position
@@ -42,13 +42,13 @@ bool same(const SuffixIndex::Continuation& a, const SuffixIndex::Continuation& b
   return a.token == b.token && a.count == b.count && a.of == b.of;
 }
 
-bool finds_as_expected(const SuffixIndex& index, const Text& text, const Text& context) {
+bool finds_as_expected(const SuffixIndex& index, const Tokens& text, const Tokens& context) {
   const Expected expected = search(text, context);
   const SuffixIndex::Match match = index.find(context.data(), static_cast<int>(context.size()));
   return match.length == expected.length && same(index.best(match), expected.best);
 }
 
-SuffixIndex index_of(const Text& text) {
+SuffixIndex index_of(const Tokens& text) {
   SuffixIndex index;
   for (const Token token : text) index.push(token);
   return index;
@@ -59,7 +59,7 @@ class Writer {
  public:
   Writer(int vocabulary, double copying, std::uint64_t seed)
       : vocabulary_(vocabulary), copying_(copying), random_(seed) {}
-  Token next(const Text& text) {
+  Token next(const Tokens& text) {
     if (left_ == 0 && !text.empty() && random_() < copying_) from_ = below(text.size()), left_ = 1 + below(60);
     if (left_ > 0 && from_ < text.size()) return --left_, text[from_++];
     left_ = 0;
@@ -74,7 +74,7 @@ class Writer {
   std::size_t from_ = 0, left_ = 0;
 };
 
-Text suffix(const Text& text, std::size_t count) {
+Tokens suffix(const Tokens& text, std::size_t count) {
   return {text.end() - static_cast<std::ptrdiff_t>(std::min(count, text.size())), text.end()};
 }
 
@@ -91,7 +91,7 @@ void with_every_writer(Check check) {
 }  // namespace
 
 TEST(the_best_continuation_is_the_most_frequent_one_after_the_longest_match) {
-  const Text text = {1, 2, 7, 1, 2, 8, 1, 2, 7, 3, 1, 2};
+  const Tokens text = {1, 2, 7, 1, 2, 8, 1, 2, 7, 3, 1, 2};
   const SuffixIndex index = index_of(text);
   const SuffixIndex::Match match = index.find(text.data(), static_cast<int>(text.size()));
   CHECK(match.length == 2);
@@ -103,14 +103,14 @@ TEST(the_best_continuation_is_the_most_frequent_one_after_the_longest_match) {
 
 TEST(finds_what_a_search_of_the_whole_text_finds) {
   with_every_writer([](Writer writer) {
-    Text text;
+    Tokens text;
     SuffixIndex index;
     for (int i = 0; i < 260; ++i) {
       text.push_back(writer.next(text));
       index.push(text.back());
       CHECK(finds_as_expected(index, text, text));
     }
-    Text other;
+    Tokens other;
     for (int i = 0; i < 200; ++i) {  // contexts that are not the text's end, or do not occur
       const std::size_t begin = writer.below(text.size()), count = writer.below(50);
       other.assign(text.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -125,11 +125,11 @@ TEST(finds_what_a_search_of_the_whole_text_finds) {
 // Step by step along the best continuations: a step leads to what the longer context is found at.
 TEST(an_advanced_match_is_that_of_the_longer_context) {
   with_every_writer([](Writer writer) {
-    Text text;
+    Tokens text;
     while (text.size() < 300) text.push_back(writer.next(text));
     const SuffixIndex index = index_of(text);
     for (std::size_t length = 1; length < 20; ++length) {
-      Text context = suffix(text, length);
+      Tokens context = suffix(text, length);
       SuffixIndex::Match match = index.find(context.data(), static_cast<int>(context.size()));
       if (match.length < static_cast<int>(context.size())) continue;
       for (; match.length + 1 < SuffixIndex::max_depth; match = index.best(match).longer) {
@@ -144,7 +144,7 @@ TEST(an_advanced_match_is_that_of_the_longer_context) {
 
 TEST(dropped_tokens_leave_no_trace) {
   with_every_writer([](Writer writer) {
-    Text text;
+    Tokens text;
     SuffixIndex index;
     for (int round = 0; round < 60; ++round) {
       for (std::size_t more = writer.below(80); more > 0; --more) {
@@ -160,7 +160,7 @@ TEST(dropped_tokens_leave_no_trace) {
       CHECK(index.num_nodes() == anew.num_nodes());
       for (std::size_t end = 0; end <= text.size(); end += 1 + writer.below(3)) {
         for (const std::size_t length : {std::size_t{1}, std::size_t{2}, 1 + writer.below(35)}) {
-          const Text context = suffix(Text(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end)), length);
+          const Tokens context = suffix(Tokens(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end)), length);
           const auto count = static_cast<int>(context.size());
           const SuffixIndex::Match a = index.find(context.data(), count), b = anew.find(context.data(), count);
           CHECK(a.length == b.length && same(index.best(a), anew.best(b)));
@@ -176,7 +176,7 @@ TEST(dropped_tokens_leave_no_trace) {
 // The worst text repeats everything, but nothing a third time.
 TEST(memory_is_bounded) {
   simulated::Random random(1);
-  Text text;
+  Tokens text;
   while (text.size() < 20000) text.push_back(static_cast<Token>(1e5 * random()));
   text.insert(text.end(), text.begin(), text.end());
   const SuffixIndex index = index_of(text);

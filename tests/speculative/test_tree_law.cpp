@@ -23,10 +23,10 @@ using namespace specdec;
 using sampling::Distribution;
 using sampling::Purpose;
 using sampling::SamplingParams;
-using Text = std::vector<Token>;
-using Law = std::map<Text, double>;
+using Tokens = std::vector<Token>;
+using Law = std::map<Tokens, double>;
 
-const Text prompt = {0, 1, 0};
+const Tokens prompt = {0, 1, 0};
 
 struct Setting {
   int vocabulary = 2, size = 3, length = 3;
@@ -48,10 +48,10 @@ SamplingParams plain() {
   return params;
 }
 
-Distribution row_after(const toy::Model& model, const Setting& setting, const Text& text) {
+Distribution row_after(const toy::Model& model, const Setting& setting, const Tokens& text) {
   std::vector<float> logits = model.logits_after(text);
   if (setting.allowed) {
-    const std::uint32_t allowed = setting.allowed(Text(text.begin() + 3, text.end()));
+    const std::uint32_t allowed = setting.allowed(Tokens(text.begin() + 3, text.end()));
     for (std::size_t token = 0; token < logits.size(); ++token) {
       if ((allowed >> token & 1u) == 0) logits[token] = -INFINITY;
     }
@@ -119,8 +119,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
 
  private:
   const Distribution& recorded(int node) const { return sequence->draft_probs[idx(node + 1)]; }
-  Text text_of(int node) const {
-    Text text(sequence->tokens.begin(), sequence->tokens.begin() + sequence->num_committed);
+  Tokens text_of(int node) const {
+    Tokens text(sequence->tokens.begin(), sequence->tokens.begin() + sequence->num_committed);
     for (const int i : path_to(sequence->tree, node)) text.push_back(sequence->tree.tokens[idx(i)]);
     return text;
   }
@@ -202,18 +202,18 @@ Law law_of_loop(const Setting& setting) {
     while (s->num_committed < wanted) {
       decoder.cycle({s.get()});
       if (s->error) std::rethrow_exception(s->error);
-      CHECK(target.cache(0) == Text(s->tokens.begin(), s->tokens.end() - 1));
+      CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
       CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), s->tokens.begin()));
     }
-    law[Text(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+    law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
   } while (explorer.advance());
   return law;
 }
 
 double error_of(const Setting& setting) {
   const toy::Model target(setting.vocabulary, setting.seed);
-  const auto row = [&](const Text& text) {
-    Text context = prompt;
+  const auto row = [&](const Tokens& text) {
+    Tokens context = prompt;
     context.insert(context.end(), text.begin(), text.end());
     return row_after(target, setting, context);
   };
@@ -230,7 +230,7 @@ Setting setting_of(int vocabulary, int size, int length) {
 }
 
 // The text without drafts, or with chains.
-Text text_of(const Setting& setting, int num_tokens, bool drafts, int max_tree_size) {
+Tokens text_of(const Setting& setting, int num_tokens, bool drafts, int max_tree_size) {
   toy::Model target(setting.vocabulary, setting.seed), draft(setting.vocabulary, setting.seed + 1000);
   DraftModelProposer trees(draft, setting.vocabulary);
   Decoder decoder(target, drafts ? &trees : nullptr);
@@ -287,7 +287,7 @@ TEST(law_holds_for_argmax_drafts) {
 
 TEST(law_is_the_constrained_targets) {
   Setting s = setting_of(3, 3, 2);
-  s.allowed = [](const Text& text) -> std::uint32_t { return text.empty() ? 0b110 : text.back() == 1 ? 0b101 : 0b011; };
+  s.allowed = [](const Tokens& text) -> std::uint32_t { return text.empty() ? 0b110 : text.back() == 1 ? 0b101 : 0b011; };
   for (s.seed = 1; s.seed <= 2; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
 }
 
@@ -307,7 +307,7 @@ TEST(greedy_and_seeded_texts_are_those_without_drafts) {
       s.seed = seed;
       s.params.temperature = temperature;
       s.verification = Verification::invariant;
-      const Text expected = text_of(s, 30, false, 0);
+      const Tokens expected = text_of(s, 30, false, 0);
       CHECK(text_of(s, 30, true, s.size) == expected);
       CHECK(text_of(s, 30, true, 0) == expected);
     }
@@ -346,7 +346,7 @@ TEST(sequences_together) {
 TEST(any_pass_may_fail) {
   Setting s = setting_of(4, 7, 0);
   s.params.temperature = 0.0;
-  const Text expected = text_of(s, 24, false, 0);
+  const Tokens expected = text_of(s, 24, false, 0);
   for (int failing = 1; failing < 60; ++failing) {
     toy::Model target(4, 1), draft(4, 1001);
     int passes = 0;

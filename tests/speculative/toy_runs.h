@@ -16,12 +16,12 @@
 namespace toy {
 
 using specdec::Sequence;
-using Text = std::vector<Token>;
+using Tokens = std::vector<Token>;
 
 constexpr int vocabulary = 4;
-inline const Text prompt = {3, 1, 2, 1, 0, 2};
+inline const Tokens prompt = {3, 1, 2, 1, 0, 2};
 
-inline std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, int max_tokens, int slot = 0,
+inline std::unique_ptr<Sequence> sequence_of(Tokens tokens, int num_draft_tokens, int max_tokens, int slot = 0,
                                              double temperature = 0.9) {
   specdec::sampling::SamplingParams params;
   params.temperature = temperature;
@@ -34,7 +34,7 @@ inline std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, 
 }
 
 // The target without drafts.
-inline Text greedy_text(int max_tokens, const Text& start = prompt) {
+inline Tokens greedy_text(int max_tokens, const Tokens& start = prompt) {
   Model target(vocabulary, 1);
   specdec::Decoder decoder(target, nullptr);
   const auto s = sequence_of(start, 0, max_tokens, 0, 0.0);
@@ -49,7 +49,7 @@ inline Text greedy_text(int max_tokens, const Text& start = prompt) {
 // of one slot whose batches are small.
 template <class Make>
 void check_that_any_pass_may_fail(const Make& make) {
-  const Text expected = greedy_text(24);
+  const Tokens expected = greedy_text(24);
   for (const bool goes_back : {true, false}) {  // false: a target that cannot
     for (const bool of_layers : {false, true}) {
       for (int failing = 1; failing < 60; ++failing) {
@@ -84,7 +84,7 @@ void check_that_any_pass_may_fail(const Make& make) {
 // holds besides check() once its prompt is read.
 template <class Make, class IsRead>
 void check_that_prefixes_are_reused(const Make& make, int most_lost, const IsRead& is_read) {
-  const Text all = greedy_text(20);
+  const Tokens all = greedy_text(20);
   const int length = static_cast<int>(all.size());
   for (const bool copied : {false, true}) {
     for (int shared = 0; shared < length; ++shared) {
@@ -94,7 +94,7 @@ void check_that_prefixes_are_reused(const Make& make, int most_lost, const IsRea
       const auto s = sequence_of(prompt, 3, 20, 0, 0.0);
       decoder.prefill(*s);
       while (s->finish == specdec::Finish::none) decoder.cycle({s.get()});
-      Text other(all.begin(), all.begin() + shared);
+      Tokens other(all.begin(), all.begin() + shared);
       for (const Token token : {0, 3, 3, 1}) other.push_back(token);
       const int slot = copied ? 1 : 0;
       if (copied) decoder.copy_prefix(0, 1, shared);
