@@ -208,70 +208,78 @@ def main(out, *options):
         sys.exit(__doc__)
     try:
         with OutputFile(out, bool(options), "use --force to replace it") as output:
-            write(train(), output.partial)
+            training = Training()
+            training.embed()
+            training.read()
+            for prompt in PROMPTS:
+                print(f"{training.accuracy([prompt]):.3f} {prompt!r}")
+            write(training.projector, output.partial)
     except Error as error:
         sys.exit(str(error))
 
 
-def train(embed_steps=1000, read_steps=250, seed=0):
-    torch.manual_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    (pictures, labels), held_out = data()
-    target = load_target()
-    projector = Projector(target.c.dim)
-    reader = Reader(target, projector)
-    embeddings = target.emb(reader.answers)
-    size = embeddings.pow(2).mean()
+class Training:
+    def __init__(self, seed=0):
+        torch.manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed)
+        (self.pictures, self.labels), self.held_out = data()
+        self.projector = Projector(CONFIGS["target"].dim)
+        self.reader = Reader(load_target(), self.projector)
 
-    def batch(count):
-        chosen = torch.randint(len(pictures), (count,), generator=generator)
-        return varied(pictures[chosen], generator), labels[chosen]
+    def batch(self, count):
+        chosen = torch.randint(len(self.pictures), (count,), generator=self.generator)
+        return varied(self.pictures[chosen], self.generator), self.labels[chosen]
 
-    def steps(count, rate):
-        optimizer = torch.optim.AdamW(projector.parameters(), lr=rate, weight_decay=0.01)
+    def choice(self, texts):
+        return texts[int(torch.randint(len(texts), (), generator=self.generator))]
+
+    def steps(self, count, rate):
+        optimizer = torch.optim.AdamW(self.projector.parameters(), lr=rate, weight_decay=0.01)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, count, pct_start=0.1)
         for step in range(1, count + 1):
             optimizer.zero_grad()
             yield step
-            nn.utils.clip_grad_norm_(projector.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(self.projector.parameters(), 1.0)
             optimizer.step()
             schedule.step()
 
-    for step in steps(embed_steps, 2e-3):
-        pixels, digits = batch(128)
-        loss = (projector(pixels) - embeddings[digits][:, None]).pow(2).mean() / size
-        loss.backward()
-        if step % 100 == 0:
-            with torch.no_grad():
-                rows = projector(plain(held_out[0])).mean(1)
-                right = torch.cdist(rows, embeddings).argmin(-1) == held_out[1]
-            print(f"embeddings, step {step}: loss {loss:.3f}, right {right.float().mean():.3f}", flush=True)
+    def embed(self, count=1000):
+        """Every row becomes half the embedding of the answer."""
+        wanted = self.reader.target.emb(self.reader.answers) / 2
+        size = wanted.pow(2).mean()
+        for step in self.steps(count, 2e-3):
+            pixels, digits = self.batch(128)
+            loss = (self.projector(pixels) - wanted[digits][:, None]).pow(2).mean() / size
+            loss.backward()
+            if step % 100 == 0:
+                with torch.no_grad():
+                    rows = self.projector(plain(self.held_out[0])).mean(1)
+                    right = (torch.cdist(rows, wanted).argmin(-1) == self.held_out[1]).float().mean()
+                print(f"embeddings, step {step}: loss {loss:.3f}, right {right:.3f}", flush=True)
 
-    for step in steps(read_steps, 3e-4):
-        count = 2 if step % 3 == 0 else 1  # every third text has a second picture
-        prompts = [PROMPTS[int(i)] for i in torch.randint(len(PROMPTS), (count,), generator=generator)]
-        join = JOINS[int(torch.randint(len(JOINS), (), generator=generator))]
-        pixels, digits = zip(*(batch(32) for _ in prompts), strict=True)
-        loss = torch.zeros(())
-        for (answer, after), wanted in zip(reader.logits(join.join(prompts), pixels, digits), digits, strict=True):
-            loss = loss + F.cross_entropy(answer, reader.answers[wanted])
-            if count == 1:
-                loss = loss + 0.2 * F.cross_entropy(after, torch.full_like(wanted, END_OF_TEXT))
-        loss.backward()
-        if step % 25 == 0:
-            print(f"target, step {step}: loss {loss:.3f}, right {accuracy(reader, *held_out):.3f}", flush=True)
-    for prompt in PROMPTS:
-        print(f"{accuracy(reader, *held_out, [prompt]):.3f} {prompt!r}")
-    return projector
+    def read(self, count=300):
+        """The rows become what makes the target answer."""
+        for step in self.steps(count, 1e-3):
+            prompts = [self.choice(PROMPTS) for _ in range(2 if step % 3 == 0 else 1)]  # every third has two pictures
+            pixels, digits = zip(*(self.batch(32) for _ in prompts), strict=True)
+            loss = torch.zeros(())
+            answers = self.reader.logits(self.choice(JOINS).join(prompts), pixels, digits)
+            for (answer, after), wanted in zip(answers, digits, strict=True):
+                loss = loss + F.cross_entropy(answer, self.reader.answers[wanted]) / len(prompts)
+                if len(prompts) == 1:
+                    loss = loss + 0.2 * F.cross_entropy(after, torch.full_like(wanted, END_OF_TEXT))
+            loss.backward()
+            if step % 25 == 0:
+                print(f"target, step {step}: loss {loss:.3f}, right {self.accuracy(PROMPTS[:1]):.3f}", flush=True)
 
-
-@torch.no_grad()
-def accuracy(reader, pictures, labels, prompts=PROMPTS[:1]):
-    right = [
-        reader.logits(prompt, [plain(pictures)], [labels])[0][0].argmax(-1) == reader.answers[labels]
-        for prompt in prompts
-    ]
-    return torch.stack(right).float().mean().item()
+    @torch.no_grad()
+    def accuracy(self, prompts):
+        pictures, labels = self.held_out
+        wanted = self.reader.answers[labels]
+        right = [
+            self.reader.logits(prompt, [plain(pictures)], [labels])[0][0].argmax(-1) == wanted for prompt in prompts
+        ]
+        return torch.stack(right).float().mean().item()
 
 
 if __name__ == "__main__":
