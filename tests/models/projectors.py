@@ -161,7 +161,7 @@ def gemma3(r: Random, e: Encoder, width: int) -> Made:
 def gemma4(r: Random, e: Encoder, width: int) -> Made:
     """Tables of positions for either axis; norms without weights."""
     t = patches(r, e, bias=False) | layers(r, e, bias=False, gate=True)
-    t["v.position_embd.weight"] = as_f32(0.3 * r.matrix(2, 64, e.width) * np.sqrt(e.width))
+    t["v.position_embd.weight"] = as_f32(0.3 * r.matrix(2, 1120 * e.merge, e.width) * np.sqrt(e.width))
     return {"projector.scale_factor": e.merge}, t | linear(r, "mm.input_projection", width, e.width, bias=False)
 
 
