@@ -30,18 +30,19 @@ constexpr Size sizes[] = {
 struct Family {
   const char* type;
   std::vector<const char*> needs;
+  bool has_whole_rows = false;  // a square picture's side is a multiple of the patches that become one row
 };
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
       {"mlp", {"v.position_embd.weight", "mm.0.weight", "mm.0.bias"}},
-      {"idefics3", {}},
-      {"gemma3", {}},
+      {"idefics3", {}, true},
+      {"gemma3", {}, true},
       {"gemma4v", {"v.position_embd.weight"}},
       {"qwen2vl_merger", {"v.patch_embd.weight.1"}},
       {"qwen2.5vl_merger", {"v.patch_embd.weight.1"}},
       {"qwen3vl_merger", {"v.patch_embd.weight.1", "v.patch_embd.bias", "v.position_embd.weight"}},
       {"pixtral", {}},
-      {"internvl", {"v.class_embd", "v.position_embd.weight"}},
+      {"internvl", {"v.class_embd", "v.position_embd.weight"}, true},
       {"lfm2", {"v.position_embd.weight"}},
   };
   return all;
@@ -95,6 +96,8 @@ class Checks {
     }
     if (key("embedding_length", 0) % key("attention.head_count", 1) != 0)
       reject("clip.vision.embedding_length is no multiple of clip.vision.attention.head_count");
+    if (family.has_whole_rows && key("image_size", 1) / key("patch_size", 1) % key("projector.scale_factor", 1) != 0)
+      reject("clip.vision.projector.scale_factor does not divide the patches of a side");
     for (const GgufTensor& tensor : file_.tensors) {
       if (tensor.name.rfind("v.patch_embd.weight", 0) == 0) check_patch(tensor);
       check_bias(tensor);

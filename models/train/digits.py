@@ -35,11 +35,9 @@ PROMPTS = [
     f"{PICTURE}\ndigit ={ANSWER}",
     f"# The digit in the picture\n{PICTURE}digit ={ANSWER}",
     f"{PICTURE}# The digit in the picture\ndigit ={ANSWER}",
-    f"{PICTURE}# This is the digit{ANSWER}",
     f"{PICTURE}def digit():\n    return{ANSWER}",
     f"Which digit?{PICTURE}{ANSWER}",
     f"Which digit is this?\n{PICTURE}{ANSWER}",
-    f"user: {PICTURE}Which digit is this?\nassistant:{ANSWER}",
 ]
 JOINS = ["\n", "\n\n", "\n# Next\n"]
 END_OF_TEXT = 0
@@ -70,7 +68,7 @@ def varied(pictures, generator):
     def uniform(low, high, *shape):
         return low + (high - low) * torch.rand(n, *shape, generator=generator)
 
-    moved = uniform(0, 1) < 0.7  # the others stay where they are
+    moved = uniform(0, 1) < 0.6  # the others stay where they are
     angle, scale, shift = uniform(-0.2, 0.2) * moved, 1 + uniform(-0.15, 0.35) * moved, uniform(-0.2, 0.2, 2, 1)
     turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).view(n, 2, 2) * scale[:, None, None]
     turn = torch.cat([turn, shift * moved[:, None, None]], -1)
@@ -223,6 +221,7 @@ def main(out, *options):
 class Training:
     def __init__(self, seed=0):
         torch.manual_seed(seed)
+        torch.set_num_threads(1)  # else sums depend on the machine
         self.generator = torch.Generator().manual_seed(seed)
         (self.pictures, self.labels), self.held_out = data()
         self.projector = Projector(CONFIGS["target"].dim)
@@ -246,7 +245,7 @@ class Training:
             optimizer.step()
             schedule.step()
 
-    def classify(self, count=1000):
+    def classify(self, count=1500):
         """The mean of the encoder's rows tells digits apart."""
         head = nn.Linear(WIDTH, 10)
         for step in self.steps(count, 2e-3, head):
@@ -259,7 +258,7 @@ class Training:
                 right = (guesses == self.held_out[1]).float().mean()
                 print(f"encoder, step {step}: loss {loss:.3f}, right {right:.3f}", flush=True)
 
-    def read(self, count=300):
+    def read(self, count=400):
         """The rows become what makes the target answer."""
         for step in self.steps(count, 1e-3):
             prompts = [self.choice(PROMPTS) for _ in range(2 if step % 3 == 0 else 1)]  # every third has two pictures
@@ -269,7 +268,7 @@ class Training:
             for (answer, after), wanted in zip(answers, digits, strict=True):
                 loss = loss + F.cross_entropy(answer, self.reader.answers[wanted]) / len(prompts)
                 if len(prompts) == 1:
-                    loss = loss + 0.2 * F.cross_entropy(after, torch.full_like(wanted, END_OF_TEXT))
+                    loss = loss + 0.4 * F.cross_entropy(after, torch.full_like(wanted, END_OF_TEXT))
             loss.backward()
             if step % 25 == 0:
                 print(f"target, step {step}: loss {loss:.3f}, right {self.accuracy(PROMPTS[:1]):.3f}", flush=True)

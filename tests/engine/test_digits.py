@@ -79,7 +79,7 @@ def test_several_pictures(target_path: pathlib.Path, draft_path: pathlib.Path) -
         for digit in (one, other):
             image = {"type": "image", "image": picture(digit)}
             messages.append({"role": "user", "content": [image, {"type": "text", "text": QUESTION}]})
-            content = gen.chat(messages, temperature=0, max_tokens=2).message["content"]
+            content = gen.chat(messages, temperature=0, max_tokens=2).text
             messages.append({"role": "assistant", "content": content})
             right += content.strip() == str(digit["digit"])
     assert right >= 16  # of 18
