@@ -142,7 +142,7 @@ tidy tidy-changed: $(VENV)/.test
 	@files="$(FILES)" && printf '%s\n' $$files | xargs -r -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
-ASAN_TESTS := verify_tree tree_law argument parallel file residency weight_stream piece_cache cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
+ASAN_TESTS := decode_pictures verify_tree tree_law argument parallel file residency weight_stream piece_cache cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
   shared_mapping bounded_folder decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times slot_ledger scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_scaled_rows graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.test
 	cmake --preset asan --log-level=WARNING
