@@ -142,7 +142,7 @@ tidy tidy-changed: $(VENV)/.test
 	@files="$(FILES)" && printf '%s\n' $$files | xargs -r -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
-ASAN_TESTS := verify_tree tree_law argument parallel file residency weight_stream piece_cache cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
+ASAN_TESTS := decode_pictures verify_tree tree_law argument parallel file residency weight_stream piece_cache cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
   shared_mapping bounded_folder decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times slot_ledger scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_scaled_rows graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.test
 	cmake --preset asan --log-level=WARNING
@@ -223,7 +223,7 @@ fuzz fuzz-parsers: $(VENV)/.test
 	@cmake --build build/fuzz --target $(FUZZ_TARGET)
 	PYTHONPATH=. $(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
 fuzz-parsers: FUZZ_TARGET := parser_fuzzers
-fuzz-parsers: FUZZ := gguf requests prompts constraints results
+fuzz-parsers: FUZZ := gguf pictures requests prompts constraints results
 
 # Which small changes of FILES pass all tests of their area (tests/mutants/run.py), tried in a copy of the tree: COUNT of them, chosen by
 # SEED; MUTANTS="--cpp-only": further options. A minute or so for each.

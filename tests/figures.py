@@ -23,6 +23,7 @@ BEGIN, END = "<!-- tests/figures.py -->\n\n", "\n<!-- end -->"
 # What the page says of a program, in its order: the program's name there, and its inputs.
 WHAT = {
     "gguf": ("fuzz_gguf", "bytes of a file through the reader"),
+    "pictures": ("fuzz_pictures", "bytes of a file through the decoder of pictures"),
     "models": ("fuzz_models", "changed models through the checks"),
     "generate": ("fuzz_generate", "changed models through a generation"),
     "requests": ("fuzz_requests", "JSON as the value of every option"),

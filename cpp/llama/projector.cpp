@@ -12,6 +12,7 @@
 #include "gguf/fingerprint.h"
 #include "gguf/gguf_file.h"
 #include "gguf/problem.h"
+#include "gguf/projector_checks.h"
 #include "graph/op_failure.h"
 #include "llama.h"
 #include "llama/backend.h"
@@ -50,6 +51,7 @@ void check_file(const GgufFile& file) {
     fail_file(file.path, "is not a projector (its architecture is " + type + ")", "give the file named mmproj-...");
   if (!reads_pictures)
     fail_file(file.path, "has no encoder of pictures; sound is not read", "give a projector for pictures");
+  check_projector(file);
 }
 
 std::string fingerprint_of(const GgufFile& file) {

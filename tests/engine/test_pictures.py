@@ -141,7 +141,11 @@ def test_prefixes_outlive_the_process(files: Files, tmp_path: pathlib.Path) -> N
 
 def test_conversations(llava: Files) -> None:
     with generator(llava, draft=llava[2], chat_template="chatml") as gen:
-        parts = [{"type": "text", "text": "What is"}, {"type": "image", "image": PICTURES[0]}, {"type": "text", "text": "?"}]
+        parts = [
+            {"type": "text", "text": "What is"},
+            {"type": "image", "image": PICTURES[0]},
+            {"type": "text", "text": "?"},
+        ]
         one = gen.chat([{"role": "user", "content": parts}], max_tokens=8, temperature=0)
         other = gen.chat(
             [{"role": "user", "content": [parts[0], {"type": "image", "image": PICTURES[1]}, parts[2]]}],

@@ -4,7 +4,7 @@
 
 One file for each architecture of tests/models/tiny_models.py and for each kind of tokenizer, and keys.txt: every key
 that the gguf package knows, one a line, with {arch} for the architecture. And what fuzz_gguf begins with: seeds/gguf,
-with a value of every type.
+with a value of every type, and seeds/pictures.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as GgmlType
 from gguf import TokenType
+from tests.fuzz.picture_seeds import write_pictures
 from tests.models.tiny_models import RECIPES, SHAPES, Shape, Vocabulary, make
 
 # Tokenizers other than the byte-level BPE of tiny models, with every byte: SentencePiece, RWKV, unigram, WordPiece,
@@ -72,6 +73,7 @@ def write_every_type(path: pathlib.Path) -> None:
 def main(folder: pathlib.Path) -> None:
     (folder / "seeds" / "gguf").mkdir(parents=True, exist_ok=True)
     write_every_type(folder / "seeds" / "gguf" / "every_type.gguf")
+    write_pictures(folder / "seeds" / "pictures")
     for name in RECIPES:
         make(name, shape=small(name)).write(folder / f"{name}.gguf")
     for name in WIDE:

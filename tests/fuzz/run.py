@@ -32,6 +32,7 @@ PROGRAMS = {
     "prompts": (10_000, 1024),
     "constraints": (4_000, 1024),
     "results": (1_000, 512),
+    "pictures": (10_000, 4096),
     "rpc": (500, 512),
 }
 LEAKS = ("generate", "rpc")  # what llama.cpp's functions held when an exception passed through them
@@ -61,7 +62,25 @@ OPTION_WORDS = [
 CONSTRAINT_WORDS = ["root ::= ", "{2,", "[^", "(?:", "\\\\u1234", "\\\\p{L}", "TagDispatch(", *JSON_WORDS]
 KEYWORDS = ["$ref", "$defs", "type", "anyOf", "oneOf", "enum", "const", "pattern", "items", "required", "format"]
 CONSTRAINT_WORDS += [f'\\"{keyword}\\":' for keyword in KEYWORDS]
+PICTURE_WORDS = [
+    "\\x89PNG\\x0d\\x0a\\x1a\\x0a",
+    "IHDR",
+    "IDAT",
+    "PLTE",
+    "tRNS",
+    "IEND",
+    "CgBI",
+    "eXIf",
+    "GIF87a",
+    "GIF89a",
+    "BM",
+]
+PICTURE_WORDS += [
+    f"\\xff\\x{kind}" for kind in ("d8", "d9", "da", "db", "c0", "c2", "c4", "dd", "d0", "e0", "e1", "ee")
+]
+PICTURE_WORDS += ["Exif\\x00\\x00", "Adobe\\x00", "II*\\x00", "MM\\x00*", "\\x21\\xf9\\x04", "\\x00\\x00\\x00\\x00"]
 WORDS = {
+    "pictures": PICTURE_WORDS,
     "gguf": GGUF_WORDS,
     "requests": JSON_WORDS,
     "prompts": JSON_WORDS + OPTION_WORDS,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pathlib
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
-from tests.models.projectors import FAMILIES, FAMILIES_WITHOUT_CAUSALITY, make_pair, make_projector
+from tests.models.projectors import FAMILIES, FAMILIES_WITHOUT_CAUSALITY, Projector, make_pair, make_projector
 from tests.models.tiny_models import make
 
 SIZES = [(32, 32), (50, 40), (7, 90), (1, 1)]
@@ -63,6 +65,44 @@ def test_a_target_without_the_marks(name: str, built: Callable[[str], pathlib.Pa
     command = [program, target, projector, "700", "700", "3"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 1 and "lacks the marks" in result.stderr
+
+
+SIZES_OF_ENCODERS = ("image", "patch", "width", "heads", "ffn", "layers")
+KEYS = ("projector.scale_factor", "spatial_merge_size", "n_wa_pattern", "preproc_image_size", "preproc_max_tiles")
+
+
+def damaged(projector: Projector, random: np.random.Generator) -> Projector:
+    """With one thing changed: a tensor missing, or of another shape, or another number in the metadata."""
+    tensors, names = dict(projector.tensors), list(projector.tensors)
+    name, number = names[random.integers(len(names))], int(random.choice([0, 1, 3, 7, 64, 1000, 2**31 - 1, 2**32 - 1]))
+    kind = random.integers(4)
+    if kind == 0:
+        del tensors[name]
+    elif kind == 1:
+        shape = list(tensors[name].shape)
+        axis = random.integers(len(shape))
+        shape[axis] = random.choice([max(1, shape[axis] // 2), 2 * shape[axis], 1])
+        tensors[name] = np.resize(tensors[name], shape)
+    elif kind == 2:
+        return replace(projector, encoder=replace(projector.encoder, **{str(random.choice(SIZES_OF_ENCODERS)): number}))
+    else:
+        keys = [key for key, value in projector.keys.items() if isinstance(value, int)]
+        return replace(projector, keys={**projector.keys, str(random.choice([*keys, *KEYS])): number})
+    return replace(projector, tensors=tensors)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_damaged_projector_ends_no_process(
+    name: str, built: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    pair, random = make_pair(name), np.random.default_rng(1)
+    target, program = pair.target.write(tmp_path / "target.gguf"), built("llama/test_projector_rows")
+    results = set()
+    for _ in range(16):
+        file = damaged(pair.projector, random).write(tmp_path / "mmproj.gguf")
+        command = [program, target, file, "64", "40", "1"]
+        results.add(subprocess.run(command, capture_output=True, check=False, timeout=60).returncode)
+    assert results <= {0, 1} and 1 in results
 
 
 def test_a_projector_of_another_model(built: Callable[[str], pathlib.Path], tmp_path: pathlib.Path) -> None:

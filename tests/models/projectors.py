@@ -28,6 +28,7 @@ from tests.models.tiny_models import (
     as_f32,
     make_recipe,
     pattern,
+    with_head,
 )
 
 
@@ -160,7 +161,7 @@ def gemma3(r: Random, e: Encoder, width: int) -> Made:
 def gemma4(r: Random, e: Encoder, width: int) -> Made:
     """Tables of positions for either axis; norms without weights."""
     t = patches(r, e, bias=False) | layers(r, e, bias=False, gate=True)
-    t["v.position_embd.weight"] = as_f32(0.3 * r.matrix(2, 64, e.width) * np.sqrt(e.width))
+    t["v.position_embd.weight"] = as_f32(0.3 * r.matrix(2, 1120 * e.merge, e.width) * np.sqrt(e.width))
     return {"projector.scale_factor": e.merge}, t | linear(r, "mm.input_projection", width, e.width, bias=False)
 
 
@@ -303,6 +304,13 @@ def make_pair(name: str, seed: int = 0, *, marks: bool = True) -> Pair:
     shape = family.shape or SHAPES.get(family.target, Shape())
     target = make_recipe(TARGETS[family.target], seed, shape, vocabulary(family.marks if marks else ()))
     return Pair(target, make_projector(name, shape.width, seed))
+
+
+def make_pair_with_head(name: str = "qwen35") -> Pair:
+    """The target has a drafting head."""
+    family = FAMILIES[name]
+    target = with_head(family.target, vocabulary=vocabulary(family.marks))
+    return Pair(target, make_projector(name, target.shape.width))
 
 
 def random_picture(width: int, height: int, seed: int = 0) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""Tiny models of many families that read pictures: greedy text and log-probabilities are the same with any draft or
-none, alone and among requests, and with a prefix that was read before."""
+"""Pictures where a context ends, and with drafting heads, which read the rows of pictures (test_pictures.py has the
+rest)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pathlib
 from typing import Any
 
 import pytest
-from tests.models.projectors import FAMILIES, make_pair, random_picture
+from tests.models.projectors import FAMILIES, make_pair, make_pair_with_head, random_picture
+from tests.models.tiny_models import Block, block_drafter, damped, eagle3_head, with_mask
 
 import specdec_native as sd
 
@@ -40,30 +41,6 @@ def files(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Files:
     return Files(request.param, tmp_path)
 
 
-def test_the_answer_depends_on_the_picture_and_on_no_draft(files: Files) -> None:
-    plain = files.generator(num_draft_tokens=0)
-    expected, other = answer(plain), answer(plain, images=OTHER)
-    assert len(expected) == 40 and expected[0][1] != other[0][1]
-    assert answer(plain) == expected  # the prefix was read before
-    assert plain.stats.prompt_cached_tokens > 0
-    with_draft = files.generator(files.draft)
-    for num_draft_tokens in (1, 4, "auto"):
-        assert answer(with_draft, num_draft_tokens=num_draft_tokens) == expected
-    assert with_draft.stats.drafted > 0
-    assert answer(with_draft, images=OTHER) == other
-    assert answer(files.generator("suffix")) == expected
-
-
-def test_pictures_among_requests(files: Files) -> None:
-    plain = files.generator(num_draft_tokens=0)
-    images: list[Any] = [PICTURE, OTHER, None, [PICTURE, OTHER], [OTHER, OTHER]]
-    expected = [answer(plain, images=one) for one in images]
-    gen = files.generator(files.draft, max_sequences=3)
-    options: dict[str, Any] = {"max_tokens": 40, "temperature": 0, "logit_bias": WITHOUT_END}
-    requests = [gen.submit(PROMPT, images=one, **options) for one in images]
-    assert [[(piece.token, piece.logprob) for piece in one.result().pieces] for one in requests] == expected
-
-
 def test_the_context_ends(files: Files) -> None:
     """In a picture, or soon after one."""
     plain = files.generator(num_draft_tokens=0)
@@ -81,7 +58,29 @@ def test_the_context_ends(files: Files) -> None:
             assert one == two and len(one) <= 32
 
 
-def test_a_seed_gives_the_same_text(files: Files) -> None:
-    options: dict[str, Any] = {"temperature": 1.0, "seed": 7, "max_tokens": 24}
-    expected = answer(files.generator(num_draft_tokens=0), **options)
-    assert answer(files.generator(files.draft), **options) == expected
+@pytest.mark.parametrize("kind", ["mtp", "eagle3", "block", "biased block", "windowed block"])
+@pytest.mark.parametrize("name", ["qwen35", "llava", "idefics3", "internvl"])
+def test_heads_read_the_rows_of_pictures(kind: str, name: str, tmp_path: pathlib.Path) -> None:
+    if (kind == "mtp") != (name == "qwen35"):
+        pytest.skip("another kind of head")
+    pair = make_pair_with_head() if kind == "mtp" else make_pair(name)
+    target = pair.target
+    draft: Any = "mtp"
+    if kind == "eagle3":
+        target = damped(target)
+        draft = eagle3_head(target).write(tmp_path / "head.gguf")
+    elif kind != "mtp":
+        target = with_mask(target)
+        block = Block(biased=kind == "biased block", windowed=kind == "windowed block")
+        draft = block_drafter(target, block).write(tmp_path / "block.gguf")
+    path, projector = target.write(tmp_path / "target.gguf"), pair.projector.write(tmp_path / "mmproj.gguf")
+
+    def generator(draft: Any, **options: Any) -> sd.Generator:
+        return sd.Generator(path, draft, mmproj=projector, n_threads=1, **options)
+
+    plain, gen = generator(None, num_draft_tokens=0), generator(draft, num_draft_tokens=4)
+    for images in (PICTURE, [PICTURE, OTHER]):
+        expected = answer(plain, images=images)
+        for num_draft_tokens in (1, 4, "auto"):
+            assert answer(gen, images=images, num_draft_tokens=num_draft_tokens) == expected
+    assert gen.stats.drafted > 0
