@@ -184,6 +184,19 @@ def test_a_client_cannot_spell_a_mark(seeing: Server) -> None:
         assert chat(seeing, text).json["usage"]["prompt_tokens"] < 100
 
 
+def test_urls_of_this_machine_are_refused(specdec: pathlib.Path, pair: pathlib.Path, seeing: Server) -> None:
+    """A server that fetches pictures must not be a way into the network that it stands in."""
+    with serving(specdec, "-m", pair, "-c", "700", "--chat-template", "chatml", "--allow-image-urls") as server:
+        port = seeing.url.rsplit(":", 1)[1]
+        for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "0"):
+            url = f"http://{host}:{port}/health"
+            reply = chat(server, [{"type": "image_url", "image_url": {"url": url}}])
+            assert reply.status == 400, reply.text
+            message = reply.json["error"]["message"]
+            assert "its address is not public" in message or "connect" in message.lower(), message
+        assert "fetches nothing" in chat(server, [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]).text
+
+
 def test_old_pictures_are_dropped_with_their_turns(specdec: pathlib.Path, pair: pathlib.Path) -> None:
     options = ["-m", pair, "-c", "200", "--chat-template", "chatml", "--context-overflow", "drop", "-k", "0"]
     with serving(specdec, *options) as server:
