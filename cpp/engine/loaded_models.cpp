@@ -330,8 +330,8 @@ void LoadedModels::stream_target() {
   if (plan.for_weights() < least) {
     throw ModelError(
         target_model_->path() + ": " + mebibytes(plan.budget) +
-        " of memory are too little even if weights are read from the disk: caches, drafts and passes need " +
-        mebibytes(plan.others) + ", weights at least " + mebibytes(least) + "; give it at least " +
+        " of memory is too little even if weights are read from the disk: caches, drafts and passes need " +
+        mebibytes(plan.others) + ", weights at least " + mebibytes(least) + "; give at least " +
         mebibytes(plan.others + least) +
         " (memory, --memory), or use a shorter context (n_ctx, -c) or a smaller draft");
   }

@@ -86,7 +86,7 @@ def test_a_cancelled_pass_leaves_nothing_behind(target_path: pathlib.Path, cache
 
 
 def test_too_little_memory_names_what_is_needed(target_path: pathlib.Path, cache: pathlib.Path) -> None:
-    with pytest.raises(sd.ModelError, match=r"give it at least \d+ MiB"):
+    with pytest.raises(sd.ModelError, match=r"give at least \d+ MiB"):
         sd.Generator(str(target_path), memory="5M", draft="none", n_ctx=256, tile_cache=str(cache))
 
 
@@ -118,7 +118,7 @@ def memory_that_streams(stock: pathlib.Path, cache: pathlib.Path) -> str:
     """A little more than the error asks for."""
     with pytest.raises(sd.ModelError) as error:
         sd.Generator(str(stock), memory="1M", n_ctx=256, tile_cache=str(cache))
-    least = re.search(r"give it at least (\d+) MiB", str(error.value))
+    least = re.search(r"give at least (\d+) MiB", str(error.value))
     assert least
     return f"{int(least.group(1)) + 2}M"
 

@@ -48,8 +48,7 @@ CommandLine command_line(InfoOptions& options) {
       "GGUF file, including models that llama.cpp cannot run. For a model split into several files, give any one of "
       "them.\n"
       "With a second file: whether it can draft for the first one (the exit status is 1 if not), what it would gain, "
-      "and "
-      "the memory that both need.";
+      "and the memory that both need.";
   line.num_positionals = 2;
   line.positional_hint = "; give one file, or a target and its draft (of a model in several files, any one)";
   line.groups = {

@@ -31,7 +31,7 @@ bool pays(const PairInfo& pair) { return pair.is_head || pair.fit.gain(usual_acc
 std::string verdict(const PairInfo& pair) {
   if (!problem(pair).empty()) return "These do not fit: " + printable(problem(pair));
   const std::string command = "specdec chat -m " + printable(pair.target_path) + " -md " + printable(pair.draft_path);
-  return pays(pair) ? "These fit: " + command : "These fit, but it would hardly pay: " + pair.fit.prediction();
+  return pays(pair) ? "These fit: " + command : "These fit, but the draft would hardly pay: " + pair.fit.prediction();
 }
 
 std::string row(const std::string& name, const std::string& text) { return pad(name, 12) + text + "\n"; }
