@@ -62,11 +62,10 @@ std::string memory_text(const PairInfo& pair) {
 
 }  // namespace
 
-PairInfo pair_info(const std::string& target_path, const std::string& draft_path, int context) {
-  const Parts target = GgufFile::read_parts(target_path), draft = GgufFile::read_parts(draft_path);
+PairInfo pair_info(const Parts& target, const Parts& draft, int context) {
   PairInfo pair;
-  pair.target_path = target_path;
-  pair.draft_path = draft_path;
+  pair.target_path = target.front().path;
+  pair.draft_path = draft.front().path;
   pair.target_name = name_of(target);
   pair.draft_name = name_of(draft);
   pair.target_tokens = vocabulary_size(target.front()).value_or(0);
