@@ -29,6 +29,7 @@ MAY_USE = {
     "engine": {
         "base",
         "platform",
+        "streaming",
         "disk_cache",
         "gguf",
         "model_file",
