@@ -9,6 +9,7 @@
 #include "engine/memory.h"
 #include "hub/draft_gain.h"
 #include "model_file/head_file.h"
+#include "model_file/kv_cache.h"
 #include "platform/memory.h"
 
 namespace specdec::cli {
@@ -82,10 +83,10 @@ PairInfo pair_info(const Parts& target, const Parts& draft, int context) {
   pair.context = context > 0 ? context : default_context_of(target);
   pair.weights = total_file_size(target) + total_file_size(draft);
   GeneratorOptions options;
-  for (const char* type : {"f16", "q8_0"}) {
-    options.kv_type = type;
+  for (const KvTypeRow& type : kv_types) {
+    options.kv_type = type.name;
     const CacheNeed need = cache_need(options, pair.context, target, draft);
-    pair.caches.push_back({type, need.target, need.draft});
+    pair.caches.push_back({type.name, need.target, need.draft});
   }
   return pair;
 }
