@@ -31,6 +31,7 @@ MAY_USE = {
         "base",
         "platform",
         "pictures",
+        "streaming",
         "disk_cache",
         "gguf",
         "model_file",

@@ -103,7 +103,7 @@ std::string ChatSettings::line(const RequestOption& row) const {
 std::string ChatSettings::explain(const GeneratorOption& row) const {
   const std::string value = option::text(row.get(at_start_));
   std::string text =
-      row.name + (value.empty() ? "" : " is " + printable(value) + "; it") + " is set when a chat starts";
+      row.name + (value.empty() ? "" : " is " + printable(value) + "; it") + " can only be set when a chat starts";
   if (!row.flags.names.empty()) {
     text += ": specdec chat " + row.flags.names.front();
     if (!row.flags.placeholder.empty()) text += " " + row.flags.placeholder;

@@ -71,7 +71,7 @@ class GrammarConstraint final : public sampling::Constraint {
 // xgrammar's checks speak of its inside. Readers of ours find what is wrong before; this is for what they do not know.
 [[noreturn]] void fail_to_compile(const std::string& name, const std::exception& error) {
   if (name == "json_schema") throw ArgumentError(name, std::string("is not supported: ") + error.what());
-  throw ArgumentError(name, "cannot be used: it goes beyond what the compiler of grammars supports");
+  throw ArgumentError(name, "cannot be used: it exceeds what the grammar compiler supports");
 }
 
 // Runs parse(), which makes an xgrammar::Grammar. A warning is an error here, because xgrammar ignores what it warns
@@ -105,7 +105,7 @@ std::string problem_of_tag(const std::string& said) {
   if (said.find("match multiple triggers") != std::string::npos ||
       said.find("not match any trigger") != std::string::npos)
     return "must begin with exactly one of the trigger tokens";
-  return std::string("goes beyond what the compiler of grammars supports");
+  return std::string("exceeds what the grammar compiler supports");
 }
 
 using Call = ConstraintCompiler::Call;

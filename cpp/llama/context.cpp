@@ -91,7 +91,7 @@ void check_kv_type(const Model& model, KvType type) {
   const std::uint64_t block = block_size(type);
   for (const CacheShape::Head& head : {shape.full, shape.windowed}) {
     if (head.key % block == 0 && head.value % block == 0) continue;
-    throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) +
+    throw ModelError(model.path() + ": kv_type " + name(type) + " holds blocks of " + std::to_string(block) +
                      " numbers, the model's heads are " + std::to_string(head.key) + " and " +
                      std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
   }

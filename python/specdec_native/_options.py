@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 from . import _core
 from ._chat import AssistantMessage, Message, Tool, ToolChoice
 from ._pictures import Image
+from ._results import VerificationMode
 
-Verification = Literal["auto", "token", "block", "invariant"]
+Verification = Literal["auto", VerificationMode]
 Drafting = Literal["sampled", "argmax"]
 
 

@@ -331,8 +331,8 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
         ("/set temperature hot", "temperature"),
         ("/set temperature -1", "temperature"),
         ("/set nonsense 1", "/set NAME VALUE, with one of these names:"),
-        ("/set n_ctx 512", "n_ctx is set when a chat starts: specdec chat -c N"),
-        ("/set parameter num_ctx 512", "n_ctx is set when a chat starts: specdec chat -c N"),
+        ("/set n_ctx 512", "n_ctx can only be set when a chat starts: specdec chat -c N"),
+        ("/set parameter num_ctx 512", "n_ctx can only be set when a chat starts: specdec chat -c N"),
         ("/foo", "unknown command /foo; /help lists the commands"),
     ],
 )

@@ -637,7 +637,7 @@ TEST(structural_tags_that_are_wrong) {
   fails("{}", "it must have a format, or structures and triggers");
   fails(R"({"structures": [{"begin": "a"}], "triggers": ["a"]})", "each of /structures has a begin");
   fails(R"({"format": {}})", "/format is not a format");
-  fails(R"({"format": {"type": "hiccup"}})", "/format/type is \"hiccup\", which is no type of a format");
+  fails(R"({"format": {"type": "hiccup"}})", "/format/type is \"hiccup\", which is not a type of format");
   fails(R"({"format": {"type": "regex", "pattern": "(a"}})",
         "structural_tag cannot be used: /format/pattern is not valid: '(' at character 1: the group is not closed");
   fails(R"({"format": {"type": "regex", "pattern": "a^b"}})", "/format/pattern");

@@ -85,8 +85,8 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep the processed prompt in FILE for later runs, which read only what FILE lacks; the output is the "
-             "same. A FILE is for one pair of models, one kind of processor and one layer placement; others and "
-             "damaged ones are replaced, files that are no prompt caches never"),
+             "same. A FILE fits one pair of models, one kind of processor and one layer placement; any other or "
+             "damaged one is replaced, but never a file that is not a prompt cache"),
         {{"--prediction"},
          "FILE",
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
@@ -100,10 +100,9 @@ CommandLine command_line(GenerateOptions& options) {
         length,
         stop_option(options.request)}},
       {"Chat",
-       {flag(
-            {"--chat"}, options.is_chat,
-            "the prompt is a user's message, in the model's chat template; prints one answer, whose end is the model's "
-            "without -n. On a terminal its reasoning is shown too"),
+       {flag({"--chat"}, options.is_chat,
+             "the prompt is a user's message, in the model's chat template; prints one answer, which without -n ends "
+             "where the model ends it. On a terminal its reasoning is shown too"),
         text({"-sys", "--system-prompt"}, "TEXT", options.system, "system prompt"),
         template_option(options.chat_template), template_file_option(options.chat_template)}},
       model_group(options.generator),

@@ -132,7 +132,7 @@ CommandLine command_line(ServeOptions& options) {
          "NAMES",
          "names under which this server may be called, comma-separated, for example those of a reverse proxy: "
          "ai.example.com, .example.com (with all below it), * (any); localhost, addresses and names without a dot "
-         "always may (default: the name of --host)",
+         "are always allowed (default: the name of --host)",
          set_hosts},
         integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20,
                 "time limit of a request in seconds; 0: none (default: 600)"),
