@@ -71,7 +71,7 @@ std::vector<Token> ChatConversation::prompt(std::size_t left_out) const {
     if (!system_.empty()) messages.push_back({"system", system_});
     for (std::size_t i = left_out; i < turns_.size(); ++i) {
       messages.push_back({"user", turns_[i].question});
-      if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
+      if (!turns_[i].answer.is_empty() && i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
     }
     tokens = generator_->chat().tokens(conversation(messages));
   } else {
@@ -136,7 +136,7 @@ std::string ChatConversation::to_json() const {
   if (!system_.empty()) add("system", system_);
   for (const Turn& turn : turns_) {
     add("user", turn.question);
-    add("assistant", turn.answer.text);
+    if (!turn.answer.is_empty()) add("assistant", turn.answer.text);
   }
   return messages.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
