@@ -215,7 +215,9 @@ def test_the_end_stays_in_view(page: Page, scripted_server: ScriptedServer) -> N
     """When the message being written takes several lines; a reader further up stays there."""
     scripted_server.say("word\n\n" * 40)
     page.ask("hello")
-    below = "const one = document.querySelector('#messages'); return one.scrollHeight - one.scrollTop - one.clientHeight"
+    below = (
+        "const one = document.querySelector('#messages'); return one.scrollHeight - one.scrollTop - one.clientHeight"
+    )
     page.wait(lambda: int(page.run(below)) <= 1)
     height = int(page.run("return document.querySelector('#messages').clientHeight"))
     page.write("#prompt", "one\n" * 6)
