@@ -71,7 +71,8 @@ std::vector<Token> ChatConversation::prompt(std::size_t left_out) const {
     if (!system_.empty()) messages.push_back({"system", system_});
     for (std::size_t i = left_out; i < turns_.size(); ++i) {
       messages.push_back({"user", turns_[i].question});
-      if (!turns_[i].answer.is_empty() && i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
+      if (!turns_[i].answer.is_empty() && i + 1 < turns_.size())
+        messages.push_back({"assistant", turns_[i].answer.text});
     }
     tokens = generator_->chat().tokens(conversation(messages));
   } else {
