@@ -407,7 +407,7 @@ class Chat {
          (conversation_.is_empty() ? ")" : "; /clear starts a new conversation)"));
   }
   void again(const std::string&) {
-    if (!conversation_.has_answer()) return tell(no_answer);
+    if (conversation_.is_empty()) return tell(no_answer);
     const ChatConversation::Answer answer = conversation_.answer();
     conversation_.set_answer({});
     try {
@@ -459,7 +459,7 @@ class Chat {
       report_.reset();
       file_ = path;
       has_warned_ = false;
-      tell("(loaded " + printable(path) + ")");
+      tell("(loaded " + printable(path) + ": " + loaded() + ")");
     } catch (const Error& error) {
       tell(printable(error.what()));
     } catch (const std::invalid_argument& error) {
@@ -508,6 +508,12 @@ class Chat {
     note(text + (changed.empty() ? "" : "options that differ from the defaults:\n" + changed));
   }
 
+  std::string loaded() const {
+    std::string text = counted(conversation_.num_turns(), "turn");
+    if (!conversation_.system().empty()) text += " and a system prompt";
+    if (!conversation_.is_empty() && !conversation_.has_answer()) text += "; /regen answers the last question";
+    return text;
+  }
   // "120 tokens in 2 turns": what the context holds of the conversation.
   std::string used() const {
     const ChatConversation::Use use = conversation_.use();
