@@ -39,15 +39,15 @@ std::string fetched(const std::string& path, const std::string& url) {
   constexpr auto longest = std::chrono::seconds(30);
   const auto start = std::chrono::steady_clock::now();
   std::string bytes;
-  const auto take = [&](const HttpResponse&, const char* data, std::size_t count) {
+  const auto take = [&](const specdec::HttpResponse&, const char* data, std::size_t count) {
     bytes.append(data, count);
     return bytes.size() <= most_picture_bytes;
   };
   const auto is_late = [&] { return std::chrono::steady_clock::now() - start > longest; };
-  HttpRequest request;
+  specdec::HttpRequest request;
   request.url = url;
   request.only_public = true;
-  HttpResponse response;
+  specdec::HttpResponse response;
   try {
     response = http_get(request, take, is_late);
   } catch (const Cancelled&) {
