@@ -1,7 +1,9 @@
-# LLAMA_SOURCE's tools/mtmd as a static library, llama::mtmd: encoders of pictures from projector files. It has no decoders of sound or
+# LLAMA_SOURCE's tools/mtmd, patched, as a static library, llama::mtmd: encoders of pictures from projector files. It has no decoders of sound or
 # video and no tools. Its graphs run in ggml, so the rest is not hot.
 
-set(mtmd_source "${LLAMA_SOURCE}/tools/mtmd")
+set(mtmd_copy "${PROJECT_BINARY_DIR}/mtmd")
+specdec_patched_copy(mtmd "${mtmd_copy}")
+set(mtmd_source "${mtmd_copy}/tools/mtmd")
 file(GLOB mtmd_models CONFIGURE_DEPENDS "${mtmd_source}/models/*.cpp")
 add_library(llama_cpp_mtmd STATIC ${mtmd_models} "${mtmd_source}/clip.cpp" "${mtmd_source}/mtmd.cpp" "${mtmd_source}/mtmd-audio.cpp"
   "${mtmd_source}/mtmd-image.cpp")

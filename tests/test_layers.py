@@ -12,6 +12,7 @@ CPP = pathlib.Path(__file__).parents[1] / "cpp"
 MAY_USE = {
     "base": set(),
     "platform": {"base"},
+    "pictures": {"base", "platform"},
     "streaming": {"base", "platform"},
     "disk_cache": {"base", "platform"},
     "gguf": {"base", "platform"},
@@ -23,12 +24,14 @@ MAY_USE = {
     "constraints": {"base", "sampling"},
     "speculative": {"base", "sampling"},
     "graph": {"base", "streaming", "weights", "attention"},
-    "chat": {"base"},
-    "llama": {"base", "platform", "streaming", "disk_cache", "gguf", "model_file", "graph", "speculative", "sampling"},
+    "chat": {"base", "pictures"},
+    "llama": {"base", "platform", "pictures", "streaming", "disk_cache", "gguf", "model_file", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {
         "base",
         "platform",
+        "pictures",
+        "streaming",
         "disk_cache",
         "gguf",
         "model_file",
@@ -39,12 +42,13 @@ MAY_USE = {
         "sampling",
         "constraints",
     },
-    "server": {"base", "platform", "llama", "chat", "sampling", "speculative", "engine"},
-    "bindings": {"base", "platform", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
+    "server": {"base", "platform", "pictures", "llama", "chat", "sampling", "speculative", "engine"},
+    "bindings": {"base", "platform", "pictures", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
     | {"quantize", "engine"},
     "cli": {
         "base",
         "platform",
+        "pictures",
         "streaming",
         "disk_cache",
         "gguf",

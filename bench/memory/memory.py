@@ -43,6 +43,8 @@ def limited(limit: int) -> Iterator[Callable[[], None]]:
     try:
         group.mkdir()
         (group / ("memory.limit_in_bytes" if first else "memory.max")).write_text(str(limit))
+        if (swap := group / "memory.swap.max").exists():
+            swap.write_text("0")
     except OSError as error:
         raise Unavailable(f"no control group can be made: {error}") from None
 

@@ -26,8 +26,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
-  const std::size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
-  std::size_t best_distance = std::min<std::size_t>(3, letters / 3 + 1);  // a suggestion must be closer than this
+  const std::string bare = word.substr(std::min(word.size(), word.find_first_not_of('-')));
+  std::size_t best_distance = std::min<std::size_t>(3, bare.size() / 3 + 1);  // a suggestion must be closer than this
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
@@ -35,6 +35,10 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
       best_distance = distance;
     }
   }
+  const auto has_word = [&](const std::string& candidate) { return candidate.find(bare) != std::string::npos; };
+  if (const auto longer = std::find_if(candidates.begin(), candidates.end(), has_word);
+      best.empty() && bare.size() > 3 && longer != candidates.end())
+    best = *longer;
   return best.empty() ? "" : "; did you mean " + best + "?";
 }
 

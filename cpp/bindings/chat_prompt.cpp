@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -21,7 +22,13 @@ void register_chat_prompt(py::module_& m) {
   py::class_<ChatPrompt>(m, "ChatPrompt",
                          "A conversation as a prompt, with the options of a request; made by Generator.chat().")
       .def_property_readonly(
-          "tokens", [](const ChatPrompt& self) { return self.request.prompt_tokens; }, "The prompt.")
+          "tokens",
+          [](const ChatPrompt& self) {
+            if (!self.request.pictures.empty())
+              throw std::invalid_argument("a conversation with pictures cannot be written as tokens alone");
+            return self.request.prompt_tokens;
+          },
+          "The prompt.")
       .def(
           "parse",
           [](const ChatPrompt& self, const py::object& object, bool is_partial) {

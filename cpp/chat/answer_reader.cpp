@@ -767,7 +767,7 @@ AnswerReader::Step AnswerReader::key() {
       types_ = known == parameters.end() ? ArgumentTypes() : known->second;
       if (form.says_if_string) {
         const bool is_string = text_.substr(end, rest.end - end).find("\"true\"") != std::string::npos;
-        types_ = {is_string, !is_string, !is_string, !is_string, !is_string, !is_string};
+        types_ = {is_string, !is_string, !is_string, !is_string, !is_string, !is_string, !is_string};
       }
       add_arguments((num_arguments_++ > 0 ? ",\"" : "\"") + json_escaped(name) + "\":");
       at_ = rest.end;

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int max_references = 32, max_depth = 200;
-constexpr ArgumentTypes none = {false, false, false, false, false, false, false};
+const ArgumentTypes none = {false, false, false, false, false, false, false};
 
 void allow(ArgumentTypes& types, const std::string& name) {
   if (name == "string") types.string = true;
@@ -34,15 +34,19 @@ bool is_whole(const Json& number) {
 }
 
 void allow_type_of(ArgumentTypes& types, const Json& value) {
+  if (value.is_string()) types.texts.insert(value.get<std::string>());
   if (value.is_number()) (is_whole(value) ? types.whole : types.fraction) = true;
   else allow(types, value.type_name());
 }
 
 template <class Combine>
 ArgumentTypes combined(const ArgumentTypes& a, const ArgumentTypes& b, Combine combine) {
-  return {combine(a.string, b.string),   combine(a.fraction, b.fraction), combine(a.whole, b.whole),
-          combine(a.boolean, b.boolean), combine(a.null, b.null),         combine(a.object, b.object),
-          combine(a.array, b.array)};
+  ArgumentTypes types = {combine(a.string, b.string), combine(a.fraction, b.fraction),
+                         combine(a.whole, b.whole),   combine(a.boolean, b.boolean),
+                         combine(a.null, b.null),     combine(a.object, b.object),
+                         combine(a.array, b.array),   a.texts};
+  types.texts.insert(b.texts.begin(), b.texts.end());
+  return types;
 }
 ArgumentTypes either(const ArgumentTypes& a, const ArgumentTypes& b) {
   return combined(a, b, [](bool x, bool y) { return x || y; });
@@ -176,7 +180,8 @@ std::string argument_json(const std::string& text, const ArgumentTypes& types) {
   if (is_compound && !Json::accept(trimmed)) trimmed = json_of_python(trimmed);
   const Json value = Json::parse(trimmed, nullptr, false);
   if (value.is_discarded()) return quoted;
-  if (types.string) return !value.is_string() && allows(types, value) ? trimmed : quoted;
+  if (types.string)
+    return !value.is_string() && types.texts.count(trimmed) == 0 && allows(types, value) ? trimmed : quoted;
   return trimmed;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace specdec {
@@ -9,6 +10,7 @@ namespace specdec {
 struct ArgumentTypes {
   // fraction: a number that is not whole.
   bool string = true, fraction = true, whole = true, boolean = true, null = true, object = true, array = true;
+  std::set<std::string> texts = {};  // strings of an enum that may look like other values: "2" in ["2", 3]
 
   bool is_string_only() const { return string && !fraction && !whole && !boolean && !null && !object && !array; }
 };

@@ -133,6 +133,29 @@ std::string with_required_arguments(std::string grammar, const std::string& tool
   return grammar;
 }
 
+// In llama.cpp's grammar of DeepSeek's calls, an argument that may be a string can be nothing else. JSON of its schema
+// becomes the alternative: "string=\"true\">" until-6 "</parameter>" | ... "string=\"false\">" JSON "</parameter>".
+std::string with_values_of_other_types(std::string grammar, MarkedTools& marked) {
+  const std::string name = "name=\\\"\" \"", yes = "string=\\\"true\\\">\") ", no = "string=\\\"false\\\">\") \"";
+  for (std::size_t at = 0; (at = grammar.find(yes, at)) != std::string::npos; ++at) {
+    const std::size_t line = grammar.rfind('\n', at) + 1, end = std::min(grammar.find('\n', at), grammar.size());
+    const std::string rule = grammar.substr(line, end - line), id = rule.substr(0, rule.find(' '));
+    const std::size_t body = rule.find("::= ") + 4, value = at - line + yes.size();
+    const std::size_t close = rule.find(' ', value);
+    const std::size_t user = grammar.find(" " + id + " ");  // the rule of the function
+    if (close == std::string::npos || user == std::string::npos) continue;
+    const std::size_t function = grammar.rfind('\n', user) + 1;
+    const auto mixed = marked.mixed.find(
+        {literal_behind(grammar.substr(function, user - function), name), literal_behind(rule, name)});
+    if (mixed == marked.mixed.end()) continue;
+    const std::string other = rule.substr(body, at - line - body) + no + mixed->second.text + "\"" + rule.substr(close);
+    marked.marks.push_back(mixed->second);
+    marked.mixed.erase(mixed);
+    grammar.insert(end, " | " + other);
+  }
+  return grammar;
+}
+
 std::string trimmed(std::string text) {
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
@@ -286,7 +309,8 @@ ChatOutputParser::Grammar grammar_of_calls(Derivation& derivation, const std::st
     if (part == MarkedPart::arguments && missing != marked.marks.end()) continue;
     for (auto mark = missing; mark != marked.marks.end(); ++mark) marked.ignored.push_back(mark->pointer);
     marked.marks.erase(missing, marked.marks.end());
-    const std::string any_number = without_text_before_call(found.grammar);
+    std::string any_number = without_text_before_call(found.grammar);
+    if (form.says_if_string) any_number = with_values_of_other_types(any_number, marked);
     const std::string grammar = with_required_arguments(any_number, tools);
     // Where a grammar does not depend on which arguments are required, none must come.
     const bool may_lack = part != MarkedPart::arguments && grammar == any_number &&

@@ -193,10 +193,13 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
   MarkedTools marked;
   Json list = Json::parse(tools, nullptr, false);
   const std::string begin = unused_number(tools);
-  const auto mark = [&](const std::string& pointer) {
-    std::string digits = std::to_string(marked.marks.size());
+  const auto mark_for = [&](const std::string& pointer) {
+    std::string digits = std::to_string(marked.marks.size() + marked.mixed.size());
     digits.insert(0, 6 - std::min<std::size_t>(digits.size(), 6), '0');  // none is the beginning of another
-    marked.marks.push_back({begin + digits, pointer});
+    return SchemaMark{begin + digits, pointer};
+  };
+  const auto mark = [&](const std::string& pointer) {
+    marked.marks.push_back(mark_for(pointer));
     return Json({{"const", std::stoll(marked.marks.back().text)}});
   };
   const auto types = argument_types(tools);
@@ -223,6 +226,7 @@ MarkedTools with_marks(const std::string& tools, MarkedPart part) {
       if (part == MarkedPart::each_leaf && has_parts)
         return form_of(schema["properties"][name], pointer, {leaf, ignore});
       if (!allowed.string) return mark(pointer);
+      if (!allowed.is_string_only()) marked.mixed[{function["name"], name}] = mark_for(pointer);
       ignore(schema["properties"][name], pointer);
       return types_of(allowed);
     };

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace specdec {
@@ -33,6 +34,9 @@ struct MarkedTools {
   std::string tools;
   std::vector<SchemaMark> marks;
   std::vector<std::string> ignored;  // pointers of keywords that no mark stands for
+  // Those of MarkedPart::each_argument that may be a string or something else, by function and name. The tools have no
+  // marks for them: their strings are written without quotes.
+  std::map<std::pair<std::string, std::string>, SchemaMark> mixed;
 };
 // What is marked: the arguments of a function as a whole; each one that cannot be a string, which calls in tags write
 // without quotes; or such parts of arguments, where objects and arrays are written in tags, too.

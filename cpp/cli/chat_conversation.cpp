@@ -84,7 +84,8 @@ Text ChatConversation::prompt(std::size_t left_out) const {
     if (!system_.empty()) messages.push_back({"system", system_});
     for (std::size_t i = left_out; i < turns_.size(); ++i) {
       messages.push_back({"user", question_of(turns_[i])});
-      if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
+      if (!turns_[i].answer.is_empty() && i + 1 < turns_.size())
+        messages.push_back({"assistant", turns_[i].answer.text});
     }
     Conversation whole = conversation(messages);
     whole.pictures = pictures;
@@ -188,7 +189,7 @@ std::string ChatConversation::to_json() const {
   if (!system_.empty()) add("system", system_);
   for (const Turn& turn : turns_) {
     add("user", content_of(turn.question, turn.pictures));
-    add("assistant", turn.answer.text);
+    if (!turn.answer.is_empty()) add("assistant", turn.answer.text);
   }
   return messages.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
+#include <variant>
 
 #include "base/utf8.h"
 #include "cli/options.h"
@@ -46,32 +48,49 @@ const option::Option<Owner>* find_in(const option::Table<Owner>& table, const st
 
 const RequestOption* find_option(const std::string& given) { return find_in(request_options(), given); }
 
+// The text after the name in "name value", "name=value" or "name = value"; null: none.
+std::optional<std::string> value_after(const std::string& text, std::size_t end) {
+  std::size_t at = text.find_first_not_of(' ', end);
+  if (at == std::string::npos) return std::nullopt;
+  if (text[at] == '=') at = std::min(text.size(), text.find_first_not_of(' ', at + 1));
+  return text.substr(at);
+}
+
+// Several texts as JSON: they may have commas.
+std::string shown(const option::Value& value) {
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  if (texts != nullptr && texts->size() > 1) return Json(*texts).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = option::text(value);
+  return text.empty() ? none : printable(text);
+}
+
 }  // namespace
 
 std::string ChatSettings::set(const std::string& text) {
-  const std::size_t space = text.find_first_of(" =");
-  const std::string name = text.substr(0, space), value = space == std::string::npos ? "" : text.substr(space + 1);
+  const std::size_t end = std::min(text.size(), text.find_first_of(" ="));
+  const std::string name = text.substr(0, end);
+  const std::optional<std::string> value = value_after(text, end);
   if (text.empty()) return all();
-  if (name == "parameter")
-    return set(space == std::string::npos ? ""
-                                          : text.substr(std::min(text.size(), text.find_first_not_of(' ', space))));
+  if (name == "parameter") return set(value.value_or(""));
   if (name == color_name) {
-    if (space != std::string::npos && value != "on" && value != "off")
-      return "color is \"" + printable(value) + "\"; it must be on or off\n";
-    if (space != std::string::npos) color = value == "on";
+    if (value && value != "on" && value != "off")
+      return "color is \"" + printable(*value) + "\"; it must be on or off\n";
+    if (value) color = value == "on";
     return color_line();
   }
   const RequestOption* option = find_option(name);
   if (option == nullptr) {
     if (const GeneratorOption* fixed = find_in(generator_options(), name)) return explain(*fixed);
-    const std::string meant = suggestion(name, names());
-    return meant.empty() ? "/set NAME VALUE, with one of these names:\n" + all()
-                         : "there is no option " + printable(name) + meant + "\n";
+    std::vector<std::string> known = names();
+    for (const GeneratorOption& fixed : generator_options()) known.push_back(fixed.name);
+    known.push_back("/system");  // an option of Ollama's /set
+    const std::string meant = suggestion(name, known);
+    return "there is no option " + printable(name) + (meant.empty() ? "; /set shows all" : meant) + "\n";
   }
-  if (space == std::string::npos) return line(*option);
+  if (!value) return line(*option);
   try {
     Request changed = request;
-    change(changed, *option, value);
+    change(changed, *option, *value);
     changed.prompt = "?";
     changed.validate();
     request = changed;
@@ -95,15 +114,14 @@ void ChatSettings::change(Request& changed, const RequestOption& option, const s
 }
 
 std::string ChatSettings::line(const RequestOption& row) const {
-  const std::string value = option::text(row.get(request));
-  return pad(row.name, label) + (value.empty() ? none : printable(value)) + "\n";
+  return pad(row.name, label) + shown(row.get(request)) + "\n";
 }
 
 // How an option is set that a running chat cannot change.
 std::string ChatSettings::explain(const GeneratorOption& row) const {
   const std::string value = option::text(row.get(at_start_));
   std::string text =
-      row.name + (value.empty() ? "" : " is " + printable(value) + "; it") + " is set when a chat starts";
+      row.name + (value.empty() ? "" : " is " + printable(value) + "; it") + " can only be set when a chat starts";
   if (!row.flags.names.empty()) {
     text += ": specdec chat " + row.flags.names.front();
     if (!row.flags.placeholder.empty()) text += " " + row.flags.placeholder;

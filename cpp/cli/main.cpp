@@ -1,6 +1,6 @@
 // specdec: runs the subcommand and turns exceptions into a message and an exit code.
 //
-// Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. Results go to standard output,
+// Exit codes: 0 success, 1 failure while running, 2 wrong command line, 130 interrupted. Results go to standard output,
 // everything else to standard error.
 #include <exception>
 #include <new>

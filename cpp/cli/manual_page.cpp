@@ -49,7 +49,7 @@ std::string page_of(const Command& command) {
     for (const Option& option : group.options) text += entry(option);
   }
   return text +
-         ".SH EXIT STATUS\n0: done. 1: failed while running. 2: wrong command line. 130: interrupted.\n"
+         ".SH EXIT STATUS\n0: success. 1: failure while running. 2: wrong command line. 130: interrupted.\n"
          ".SH SEE ALSO\n\\fBspecdec\\fR(1)\n";
 }
 

@@ -2,9 +2,6 @@
 
 #include <memory>
 
-#include "pictures/decode.h"
-#include "platform/file.h"
-
 namespace specdec::cli {
 
 PictureFiles read_pictures(const Generator& generator, const std::vector<std::string>& paths) {
@@ -12,8 +9,7 @@ PictureFiles read_pictures(const Generator& generator, const std::vector<std::st
   for (const std::string& path : paths) {
     auto picture = std::make_shared<PictureFile>();
     picture->name = path;
-    picture->bytes.resize(most_picture_bytes + 1);  // one more than is read tells a larger file
-    picture->bytes.resize(File::open(path).read_some(0, picture->bytes.data(), picture->bytes.size()));
+    picture->bytes = bytes_of_picture(path);
     (void)generator.pictures().read(*picture);  // its errors name the file
     pictures.push_back(std::move(picture));
   }

@@ -3,7 +3,6 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <variant>
 
@@ -26,7 +25,7 @@ class GrammarConstraint final : public sampling::Constraint {
   GrammarConstraint(const xgrammar::CompiledGrammar& grammar, int vocabulary_size, const std::string& prefix)
       : matcher_(grammar), vocabulary_size_(vocabulary_size) {
     if (!prefix.empty() && !matcher_.AcceptString(prefix))
-      throw ArgumentError("grammar", "does not match the end of the prompt");
+      throw ArgumentError("tools", "does not match the end of the prompt");
   }
 
   int vocabulary_size() const override { return vocabulary_size_; }
@@ -68,10 +67,11 @@ class GrammarConstraint final : public sampling::Constraint {
   int length_ = 0;
 };
 
-// xgrammar's checks speak of its inside. Readers of ours find what is wrong before; this is for what they do not know.
-[[noreturn]] void fail_to_compile(const std::string& name, const std::exception& error) {
-  if (name == "json_schema") throw ArgumentError(name, std::string("is not supported: ") + error.what());
-  throw ArgumentError(name, "cannot be used: it goes beyond what the compiler of grammars supports");
+// xgrammar's messages name its internals. Our readers report what is wrong first, with its place; no input is known
+// that only xgrammar rejects.
+constexpr const char* beyond_xgrammar = "goes beyond what the compiler of grammars supports";
+[[noreturn]] void fail_to_compile(const std::string& name) {
+  throw ArgumentError(name, std::string("cannot be used: it ") + beyond_xgrammar);
 }
 
 // Runs parse(), which makes an xgrammar::Grammar. A warning is an error here, because xgrammar ignores what it warns
@@ -81,16 +81,12 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
   try {
     take_xgrammar_warning();
     xgrammar::Grammar grammar = parse();
-    const std::string warning = take_xgrammar_warning();
-    if (!warning.empty()) throw ArgumentError(name, "is not supported: " + warning);
-    return grammar;
-  } catch (const ArgumentError&) {
-    throw;
+    if (take_xgrammar_warning().empty()) return grammar;
   } catch (const std::bad_alloc&) {
     throw;
-  } catch (const std::exception& error) {
-    fail_to_compile(name, error);
+  } catch (const std::exception&) {  // fails below
   }
+  fail_to_compile(name);
 }
 
 // In our words, what xgrammar says of a structural tag; our reader has checked the rest.
@@ -105,7 +101,7 @@ std::string problem_of_tag(const std::string& said) {
   if (said.find("match multiple triggers") != std::string::npos ||
       said.find("not match any trigger") != std::string::npos)
     return "must begin with exactly one of the trigger tokens";
-  return std::string("goes beyond what the compiler of grammars supports");
+  return beyond_xgrammar;
 }
 
 using Call = ConstraintCompiler::Call;
@@ -126,8 +122,12 @@ xgrammar::Grammar parsed_grammar(const std::string& gbnf, GrammarSource source) 
 }
 
 xgrammar::Grammar parsed_call(const Call& call) {
-  const std::string text = xgrammar_text_of(call.grammar, GrammarSource::ours, call.names) + call.rules;
-  return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
+  try {
+    const std::string text = xgrammar_text_of(call.grammar, GrammarSource::ours, call.names) + call.rules;
+    return parsed("tools", [&] { return xgrammar::Grammar::FromEBNF(text); });
+  } catch (const ArgumentError& error) {  // the client has sent no grammar
+    throw ArgumentError("tools", error.problem());
+  }
 }
 
 // Both alternatives begin with the prefix.
@@ -159,8 +159,8 @@ struct ConstraintCompiler::Compiler {
       const xgrammar::Grammar either = or_call.grammar.empty() ? grammar : either_of(grammar, or_call);
       return std::make_unique<GrammarConstraint>(compiler.CompileGrammar(either), vocabulary.GetVocabSize(),
                                                  or_call.prefix);
-    } catch (const XgrammarError& error) {
-      fail_to_compile(name, error);
+    } catch (const XgrammarError&) {
+      fail_to_compile(name);
     }
   }
 
@@ -178,8 +178,8 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::call(const Call& call)
   try {
     const xgrammar::CompiledGrammar grammar = compiler_->compiler.CompileGrammar(parsed_call(call));
     return std::make_unique<GrammarConstraint>(grammar, compiler_->vocabulary.GetVocabSize(), call.prefix);
-  } catch (const XgrammarError& error) {
-    fail_to_compile("grammar", error);
+  } catch (const XgrammarError&) {
+    fail_to_compile("tools");
   }
 }
 
@@ -204,16 +204,17 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const s
   constexpr const char* name = "structural_tag";
   const SupportedStructuralTag supported =
       supported_structural_tag(tag, is_strict, compiler_->vocabulary.GetVocabSize());
-  std::optional<xgrammar::Grammar> grammar;
+  std::unique_ptr<sampling::Constraint> constraint;
   const auto problem_of = [&](const std::string& text) {
     try {
       take_xgrammar_warning();
       auto made = xgrammar::Grammar::FromStructuralTag(text, compiler_->vocabulary);
       if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made))
         return problem_of_tag(std::visit([](const auto& one) { return std::string(one.what()); }, *error));
-      grammar = std::get<xgrammar::Grammar>(std::move(made));
       const std::string warning = take_xgrammar_warning();
-      return warning.empty() ? "" : problem_of_tag(warning);
+      if (!warning.empty()) return problem_of_tag(warning);
+      constraint = compiler_->compiled(name, std::get<xgrammar::Grammar>(made), {});
+      return std::string();
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {
@@ -222,7 +223,7 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const s
   };
   const std::string problem = problem_of(supported.text);
   if (!problem.empty()) fail_at_place(supported, problem, problem_of);
-  return compiler_->compiled(name, *grammar, {});
+  return constraint;
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex, const Call& or_call) const {

@@ -143,7 +143,8 @@ class Checker {
         {"dispatch", {"rules"}},
         {"token_dispatch", {"rules"}}};
     const auto found = members.find(type);
-    if (found == members.end()) fail(pointer + "/type", "is \"" + printable(type) + "\", which is no type of a format");
+    if (found == members.end())
+      fail(pointer + "/type", "is \"" + printable(type) + "\", which is not a type of format");
     for (const char* member : found->second) {
       if (!format.contains(member)) fail(pointer, "has no \"" + std::string(member) + "\"");
     }
@@ -183,7 +184,7 @@ class Checker {
     if (!is_number && (!value.is_string() || value.get_ref<const std::string&>().empty()))
       fail(place, "must be a token: its number, or its text");
     if (is_number && value.get<Token>() >= num_tokens_)
-      fail(place, "is no token: the vocabulary has " + std::to_string(num_tokens_));
+      fail(place, "is not a token: the vocabulary has " + std::to_string(num_tokens_));
   }
 
   template <class Check>

@@ -53,9 +53,9 @@ std::string DeviceCheck::text() const {
   const std::string rows = " of " + std::to_string(num_rows) + " rows ";
   const std::string at_width = (pads ? "at width " : "at widths 1 to ") + std::to_string(width);
   std::string text = places + ". ";
-  text += is_exact() ? "Exact " + at_width + ": no row differs between ways to cut a text into passes"
+  text += is_exact() ? "Exact " + at_width + ": no row depends on how a text is divided into passes"
                      : "Not exact " + at_width + ": " + std::to_string(num_differing) + rows +
-                           "differ between ways to cut a text into passes, so drafts may change a text";
+                           "depend on how a text is divided into passes, so drafts may change the output";
   text += num_narrow > 0 ? "; with --no-exact " + std::to_string(num_narrow) + rows + "do"
                          : "; with --no-exact none does either";
   text += ". A pass over one token takes " + format("%.2f", cost) + " times as long as with --no-exact.";

@@ -159,7 +159,7 @@ DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, c
     file.field(corpus.index->order());
     file.finish();
   } catch (const Error& error) {
-    corpus.note = std::string("the index of the corpus is made at every start: ") + error.what();
+    corpus.note = std::string("the index of the corpus is rebuilt at every start: ") + error.what();
   }
   return corpus;
 }

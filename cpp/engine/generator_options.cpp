@@ -79,8 +79,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--json-tool-calls"},
             "auto|always|never",
-            "when JSON in an answer is read as tool calls, if tools were given: if the answer has none in the chat "
-            "template's form (auto and always; some models write JSON whatever their template says), or never"}}),
+            "whether JSON in an answer is read as tool calls, if tools were given. auto and always: if the answer has "
+            "no call in the chat template's form (some models write JSON whatever their template says); never"}}),
       generator_row<&GeneratorOptions::suffix>({"suffix",
                                                 Flag{},
                                                 {"Models",
@@ -105,7 +105,7 @@ const Table<GeneratorOptions>& generator_options() {
                               "with -k auto, let a draft model propose a tree of N tokens instead of a chain, 0 to " +
                                   std::to_string(max_draft_tokens) +
                                   "; 0: chains; \"auto\": as many as pay. 16 is faster for prose where passes are "
-                                  "dear, such as those of a target that is read from the disk"}},
+                                  "expensive, such as those of a target that is read from the disk"}},
                             draft_tree, set_draft_tree),
       generator_row<&GeneratorOptions::auto_cache>(
           {"auto_cache",
@@ -179,8 +179,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--tile-cache"},
             "FOLDER[:MIB]",
-            "keep the repacked weights in this folder, as large as the model's file, so that the next start maps them "
-            "instead of repacking (Linux); processes share them (default: they are not kept; default size: " +
+            "keep the repacked weights, which are as large as the model's file, in this folder, so that the next start "
+            "maps them instead of repacking (Linux); processes share them (default: they are not kept; default size: " +
                 std::to_string(default_tile_cache_mib) + " MiB)"},
            !is_optional,
            !changes_texts}),

@@ -338,8 +338,8 @@ void LoadedModels::stream_target() {
   if (plan.for_weights() < least) {
     throw ModelError(
         target_model_->path() + ": " + mebibytes(plan.budget) +
-        " of memory are too little even if weights are read from the disk: caches, drafts and passes need " +
-        mebibytes(plan.others) + ", weights at least " + mebibytes(least) + "; give it at least " +
+        " of memory is too little even if weights are read from the disk: caches, drafts and passes need " +
+        mebibytes(plan.others) + ", weights at least " + mebibytes(least) + "; give at least " +
         mebibytes(plan.others + least) +
         " (memory, --memory), or use a shorter context (n_ctx, -c) or a smaller draft");
   }
@@ -357,9 +357,11 @@ void LoadedModels::stream_target() {
                 "passes may be slow");
   }
   const StreamedBytes& bytes = weights->bytes();
-  StreamingForecast forecast{
-      bytes.total, bytes.stay + bytes.slots, bytes.streamed, bytes.slots < bytes.experts, weights->bytes_per_second(),
-      {}};
+  StreamingForecast forecast = StreamingForecast::of(plan, weights->bytes_per_second());
+  forecast.weights = bytes.total;  // the plan estimates these
+  forecast.stay = bytes.stay + bytes.slots;
+  forecast.read_by_a_pass = bytes.streamed;
+  forecast.reads_experts = bytes.slots < bytes.experts;
   if (has_draft(plan_.draft_source))
     forecast.read_without_draft = bytes.streamed - std::min(bytes.streamed, plan.draft);
   note(file + " is larger than the memory: " + forecast.text());

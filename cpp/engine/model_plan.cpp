@@ -7,10 +7,12 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/utf8.h"
 #include "engine/placement.h"
 #include "model_file/encoder.h"
 #include "platform/memory.h"
+#include "streaming/disk_speed.h"
 
 namespace specdec {
 namespace {
@@ -42,8 +44,12 @@ class Planner {
     if (!resolved.parts.empty()) plan_draft(std::move(resolved.parts));
     choose_draft_weights();
     plan_streaming();
+    if (resolved.was_chosen && plan_.draft && plan_.streaming.is_needed()) weigh_draft();
     return std::move(plan_);
   }
+
+  // Why a draft that was found is not worth its memory; empty: it is.
+  const std::string& objection() const { return objection_; }
 
  private:
   void note(const std::string& sentence) {
@@ -57,6 +63,7 @@ class Planner {
     plan_.context_length = is_encoder ? encoder_context() : options_.n_ctx.value_or(default_context_of(target));
     if (plan_.context_length == 0) plan_.context_length = fitting_context(draft);
     plan_.memory = memory_of(options_, plan_.context_length, target, draft);
+    plan_.memory.weights += plan_.projector.bytes;
     const int trained = trained_context(target);
     if (is_encoder || options_.n_ctx.value_or(0) <= trained) return;
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
@@ -142,7 +149,7 @@ class Planner {
   }
 
   StreamingPlan streaming_with(const std::string& draft_weights) const {
-    return specdec::plan_streaming(options_, plan_.memory.caches, max_draft_tokens + 1, plan_.target.parts,
+    return specdec::plan_streaming(options_, plan_.memory.caches + plan_.projector.bytes, max_draft_tokens + 1, plan_.target.parts,
                                    plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), draft_weights,
                                    available_memory());
   }
@@ -166,6 +173,17 @@ class Planner {
                                                                                        : nullptr;
     if (reason == nullptr) plan_.streaming = plan;
     else if (!options_.memory.empty()) note(std::string("weights beyond the memory are not streamed: ") + reason);
+  }
+
+  void weigh_draft() {
+    const StreamingForecast forecast =
+        StreamingForecast::of(plan_.streaming, disk_speed(plan_.target.parts.front().path));
+    if (forecast.draft_pays()) return;
+    const auto gigabytes = [](std::uint64_t bytes) { return format("%.2f GB", 1e-9 * static_cast<double>(bytes)); };
+    objection_ = "drafts are copied from the text (suffix decoding): with " +
+                 printable(plan_.draft->parts.front().path) + " in memory a pass would read " +
+                 gigabytes(forecast.read_by_a_pass) + " from the disk instead of " +
+                 gigabytes(*forecast.read_without_draft);
   }
 
   void place_on_devices(PlannedModel& model, const WantedPlace& wanted, int context, int most_rows) {
@@ -212,13 +230,21 @@ class Planner {
   DefaultLayers default_layers_;
   BytesOnDevices taken_;  // by what is placed so far
   ModelPlan plan_;
+  std::string objection_;
 };
 
 }  // namespace
 
 ModelPlan plan_models(const GeneratorOptions& options, const std::vector<GgufFile>& target, int num_threads,
                       const LeftOut& without) {
-  return Planner(options, target, num_threads, without).plan();
+  Planner planner(options, target, num_threads, without);
+  ModelPlan plan = planner.plan();
+  if (planner.objection().empty()) return plan;
+  GeneratorOptions copying = options;
+  copying.draft = SuffixDecoding();
+  plan = Planner(copying, target, num_threads, without).plan();
+  plan.notes.push_back(planner.objection());
+  return plan;
 }
 
 }  // namespace specdec

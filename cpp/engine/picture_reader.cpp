@@ -4,22 +4,10 @@
 #include <utility>
 
 #include "base/index.h"
-#include "gguf/fingerprint.h"
+#include "base/sha256.h"
 #include "pictures/decode.h"
 
 namespace specdec {
-namespace {
-
-// Two hashes of 64 bits and the length: a caller must not get another's picture.
-std::string key_of(const std::string& bytes) {
-  Fingerprint hash, other;
-  other.add("file", 4);
-  hash.add(bytes.data(), bytes.size());
-  other.add(bytes.data(), bytes.size());
-  return hash.text() + other.text() + std::to_string(bytes.size());
-}
-
-}  // namespace
 
 PictureReader::PictureReader(std::shared_ptr<const Model> target, Options options)
     : target_(std::move(target)), options_(std::move(options)) {}
@@ -38,7 +26,7 @@ std::shared_ptr<const Projector> PictureReader::loaded() {
 Text PictureReader::read(const PictureFile& picture) {
   if (!reads_pictures()) throw std::invalid_argument(picture.name + ": " + options_.why_not);
   const std::shared_ptr<const Projector> projector = loaded();
-  const std::string key = key_of(picture.bytes);
+  const std::string key = Sha256::of(picture.bytes);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {

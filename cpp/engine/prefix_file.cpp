@@ -35,7 +35,7 @@ Text text_of(std::vector<Token> tokens, const std::string& pictures) {
       picture.key = item.at(3).get<std::string>();
       const bool fits = picture.place >= end && picture.num_rows > 0 && picture.num_positions > 0 &&
                         picture.num_rows <= text.length() - picture.place;
-      if (!fits) throw UnusableFile("pictures that do not fit the text");
+      if (!fits) throw UnusableFile("its pictures do not fit its text");
       end = picture.end();
       text.pictures.push_back(std::move(picture));
     }
@@ -74,7 +74,8 @@ PrefixFile read_prefix_file(const std::string& path) {
   PrefixFile prefix;
   prefix.target_key = file.field();
   prefix.draft_key = file.field();
-  prefix.text = text_of(file.values<Token>(), file.field());
+  std::vector<Token> tokens = file.values<Token>();
+  prefix.text = text_of(std::move(tokens), file.field());
   prefix.target_state = file.field();
   const auto counts = file.values<std::uint64_t>();
   prefix.draft_state = file.field();

@@ -6,6 +6,7 @@
 
 namespace specdec {
 
+// An interface, so that the scheduler is tested without models and files.
 class PrefixStore {
  public:
   virtual ~PrefixStore() = default;

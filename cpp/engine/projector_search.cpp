@@ -32,10 +32,9 @@ std::size_t longest_common_part(const std::string& a, const std::string& b) {
 }  // namespace
 
 FoundProjector find_projector(const std::string& option, const GgufFile& target) {
-  if (option == "none") return {"", std::string("pictures are switched off; ") + remedy};
+  if (option == "none") return {"", std::string("pictures are switched off; ") + remedy, 0};
   if (option != "auto") {
-    (void)GgufFile::read(option);
-    return {option, ""};
+    return {option, "", GgufFile::read(option).file_size};
   }
   std::error_code error;
   const fs::path own = fs::absolute(target.path, error);
@@ -45,7 +44,7 @@ FoundProjector find_projector(const std::string& option, const GgufFile& target)
   std::vector<std::string> names;
   for (fs::directory_iterator entry(own.parent_path(), error), end; !error && entry != end; entry.increment(error))
     names.push_back(entry->path().filename().string());
-  FoundProjector best{"", std::string("this model reads no pictures here: there is no projector; ") + remedy};
+  FoundProjector best{"", std::string("this model reads no pictures here: there is no projector; ") + remedy, 0};
   std::tuple<bool, std::size_t> best_fit{};
   for (const std::string& name : projectors_among(names)) {
     try {
@@ -54,7 +53,7 @@ FoundProjector find_projector(const std::string& option, const GgufFile& target)
       const bool is_as_wide = file.integer("clip.vision.projection_dim").value_or(0) == width;
       const std::tuple fit(is_as_wide, longest_common_part(name, own_name));
       if (!best.path.empty() && fit <= best_fit) continue;
-      best = {file.path, ""};
+      best = {file.path, "", file.file_size};
       best_fit = fit;
     } catch (const Error&) {  // damaged, or not a projector
     }

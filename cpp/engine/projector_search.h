@@ -1,6 +1,7 @@
 // Which projector a target's pictures are read with, from the option and from the files beside the target.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "gguf/gguf_file.h"
@@ -8,8 +9,9 @@
 namespace specdec {
 
 struct FoundProjector {
-  std::string path;     // empty: none
-  std::string why_not;  // then: a sentence with the remedy
+  std::string path;         // empty: none
+  std::string why_not;      // then: a sentence with the remedy
+  std::uint64_t bytes = 0;  // of memory, once it is loaded: about the size of its file
 };
 
 // option: a file, "auto" (one with "mmproj" in its name beside the target) or "none". Of several that is taken whose

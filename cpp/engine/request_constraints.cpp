@@ -114,7 +114,7 @@ std::unique_ptr<sampling::Constraint> RequestConstraints::compile_form(const Req
       return compiler->json_schema(*request.json_schema, request.strict_schema, call, source_of(request));
     return compiler->call(call);
   } catch (const ArgumentError& error) {
-    if (request.constraint_name.empty()) throw;
+    if (request.constraint_name.empty() || error.name() == "tools") throw;
     throw ArgumentError(request.constraint_name, error.problem());
   }
 }

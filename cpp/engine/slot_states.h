@@ -13,6 +13,7 @@
 
 namespace specdec {
 
+// An interface, so that prefixes are tested without models.
 class SlotStates {
  public:
   virtual ~SlotStates() = default;

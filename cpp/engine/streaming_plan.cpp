@@ -6,12 +6,14 @@
 
 #include "base/argument.h"
 #include "base/format.h"
+#include "hub/draft_gain.h"
 
 namespace specdec {
 namespace {
 
 constexpr std::uint64_t process_bytes = 64 << 20;  // with the pages of mapped files that it uses all the time
 constexpr std::uint64_t bytes_of_token = 180;      // of a vocabulary: texts, scores, ranks
+constexpr double memory_speed = 20e9;              // bytes per second of weights in memory, on a laptop
 
 std::uint64_t metadata(const GgufFile& file, const char* key) {
   return file.integer(file.string("general.architecture").value_or("") + "." + key).value_or(0);
@@ -82,9 +84,18 @@ StreamingForecast StreamingForecast::of(const StreamingPlan& plan, double bytes_
   const std::uint64_t single = plan.weights - plan.experts, stay = std::min(plan.weights, plan.for_weights());
   const auto read = [&](std::uint64_t memory) { return single - std::min(single, memory); };
   StreamingForecast forecast{plan.weights,     stay, read(stay), stay < plan.weights && plan.experts > 0,
-                             bytes_per_second, {}};
+                             bytes_per_second, {},   plan.pass,  plan.draft_pass};
   if (plan.draft > 0) forecast.read_without_draft = read(stay + plan.draft);
   return forecast;
+}
+
+bool StreamingForecast::draft_pays() const {
+  if (!read_without_draft) return true;
+  const auto seconds = [&](std::uint64_t bytes) {
+    return std::max({static_cast<double>(bytes) / bytes_per_second, pass / memory_speed, 1e-9});
+  };
+  const double with = seconds(read_by_a_pass), without = seconds(*read_without_draft);
+  return predicted_gain(draft_pass / memory_speed / with, usual_acceptance) * without >= least_gain * with;
 }
 
 std::string StreamingForecast::text() const {
@@ -98,8 +109,11 @@ std::string StreamingForecast::text() const {
   if (reads_experts) text += "; experts that are used less are read when they are chosen";
   if (!read_without_draft) return text + "; a draft model (-md) makes a pass worth several tokens";
   text += "; drafts make a pass worth several tokens";
-  if (*read_without_draft < read_by_a_pass)
-    text += ", but without the draft it would read " + gigabytes(static_cast<double>(*read_without_draft));
+  if (*read_without_draft < read_by_a_pass) {
+    text += std::string(draft_pays() ? ", but without the draft it would read "
+                                     : ", but the draft is hardly worth its memory: without it a pass would read ") +
+            gigabytes(static_cast<double>(*read_without_draft));
+  }
   return text;
 }
 
@@ -131,10 +145,12 @@ StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t cach
   plan.weights = weights_of(target);
   plan.experts = experts_of(target);
   plan.others = process_bytes + caches + scratch_of(target, options.n_batch, rows);
+  plan.pass = pass_bytes(target, false);
   if (draft.empty()) return plan;
   plan.draft = weights_of_draft(draft, options.repack ? bits_of(draft_weights) : 0) +
                scratch_of(draft, options.n_batch, rows_of_draft(options));
   plan.others += plan.draft;
+  plan.draft_pass = pass_bytes(draft, true);
   return plan;
 }
 

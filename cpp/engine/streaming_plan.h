@@ -14,11 +14,12 @@ namespace specdec {
 
 // All in bytes.
 struct StreamingPlan {
-  std::uint64_t budget = 0;   // for the whole process: options.memory, or most of what is available; 0: unknown
-  std::uint64_t weights = 0;  // of the target
-  std::uint64_t experts = 0;  // of these, all experts'
-  std::uint64_t others = 0;   // caches, drafts, scratch memory, the process itself
-  std::uint64_t draft = 0;    // of these, a draft model's weights and scratch memory
+  std::uint64_t budget = 0;         // for the whole process: options.memory, or most of what is available; 0: unknown
+  std::uint64_t weights = 0;        // of the target
+  std::uint64_t experts = 0;        // of these, all experts'
+  std::uint64_t others = 0;         // caches, drafts, scratch memory, the process itself
+  std::uint64_t draft = 0;          // of these, a draft model's weights and scratch memory
+  double pass = 0, draft_pass = 0;  // that passes of the target and of the draft multiply by (hub/draft_gain.h)
   bool is_needed() const { return budget != 0 && weights + others > budget; }
   std::uint64_t for_weights() const { return budget > others ? budget - others : 0; }
 };
@@ -38,9 +39,12 @@ struct StreamingForecast {
   double bytes_per_second;
   // Bytes that a pass would read if the memory of the draft were the target's; nullopt: there is no draft.
   std::optional<std::uint64_t> read_without_draft;
+  double pass = 0, draft_pass = 0;  // as in the plan
 
   // By the plan alone; of a plan that needs streaming.
   static StreamingForecast of(const StreamingPlan& plan, double bytes_per_second);
+  // Whether drafts are predicted to gain more than their model's memory would; true if there is none.
+  bool draft_pays() const;
   // "of 18.50 GB of weights, 11.20 GB stay; every pass reads 7.30 GB from the disk at 3.10 GB/s, about 2.4 s; ..."
   std::string text() const;
 };

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "hub/cache.h"
-#include "hub/sha256.h"
 #include "platform/file.h"
 #include "platform/http.h"
 

@@ -91,7 +91,7 @@ void check_kv_type(const Model& model, KvType type) {
   const std::uint64_t block = block_size(type);
   for (const CacheShape::Head& head : {shape.full, shape.windowed}) {
     if (head.key % block == 0 && head.value % block == 0) continue;
-    throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) +
+    throw ModelError(model.path() + ": kv_type " + name(type) + " holds blocks of " + std::to_string(block) +
                      " numbers, the model's heads are " + std::to_string(head.key) + " and " +
                      std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
   }
@@ -454,6 +454,11 @@ void Context::undo_pass() {
   }
 }
 
+bool Context::shares_position(int slot, int place) const {
+  const SlotText::Picture* const picture = text(slot).picture_at(place);
+  return picture != nullptr && picture->num_positions < picture->num_places;
+}
+
 void Context::skip_picture(int slot, const Context* like) {
   text(slot).skip_place(like == nullptr ? nullptr : like->text(slot).picture_at(length(slot)));
 }
@@ -502,8 +507,9 @@ void Context::add_nodes(const PassPart& part, int num_nodes) {
   set_tree(llama_get_memory(context_.get()), part.slot, first, visible);
 }
 
-// A draft may have fewer ids than its target; it reads id 0 instead of an id that it lacks.
-Token Context::known(Token token) const { return token < vocabulary_size_ ? token : 0; }
+// A draft may have fewer ids than its target; it reads id 0 instead of an id that it lacks, and a head with a picture's
+// rows.
+Token Context::known(Token token) const { return 0 <= token && token < vocabulary_size_ ? token : 0; }
 
 void Context::add(Token token, int slot, int position, bool makes_row) {
   batch_->add(known(token), position, slot, makes_row || makes_all_rows_);

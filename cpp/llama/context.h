@@ -102,6 +102,8 @@ class Context : public WindowedModel {
   bool leave_out_padding();
   int length(int slot) const override { return text(slot).length; }
   int position_of(int slot, int place) const { return text(slot).position_of(place); }  // slot_text.h
+  // Whether the place belongs to a picture that has fewer positions than places.
+  bool shares_position(int slot, int place) const;
   // On devices, prompts are dropped in whole pieces.
   void truncate(int slot, int length) override;
   int reusable(int slot, int length) const override;

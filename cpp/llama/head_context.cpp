@@ -316,9 +316,12 @@ void HeadContext::add(const PassPart& part) {
   for (int i = 0; i < part.num_tokens; ++i) {
     const float* const row = next_row_;
     if (next_row_ != nullptr) next_row_ += hidden_size_;
-    if (part.tokens[i] == in_picture || !reads(part, i)) {
+    // Places that share a position cannot be read one after another.
+    const bool is_skipped =
+        part.tokens[i] == in_picture && target_.shares_position(part.slot, length(part.slot));
+    if (is_skipped || !reads(part, i)) {
       places_.push_back(-1);
-      if (part.tokens[i] == in_picture) skip_picture(part.slot, &target_);
+      if (is_skipped) skip_picture(part.slot, &target_);
       else skip(part.slot);
       continue;
     }

@@ -78,7 +78,7 @@ class HeadContext : public Context, public HeadLayers {
 
  protected:
   // How a head reads a text, at the target's positions. Of a token that it does not read, only the place is counted, and
-  // pictures are not read, but their last row is.
+  // pictures under M-RoPE are not read, but their last row is.
   struct Reading {
     bool only_last = false;                    // of a pass
     bool skips_first = false;                  // of the text, unless it is the last so far

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/failed_assertions.h"
 #include "base/index.h"
+#include "base/sha256.h"
 #include "gguf/fingerprint.h"
 #include "gguf/gguf_file.h"
 #include "gguf/problem.h"
@@ -32,16 +33,14 @@ struct FreeChunk {
 };
 using Chunk = std::unique_ptr<mtmd_input_chunk, FreeChunk>;
 
+// Cryptographic: nobody can make a picture that is taken for another's.
 std::string key_of(const std::string& projector, const Pixels& pixels) {
-  Fingerprint hash, other;  // two of 64 bits each, begun differently
-  other.add("pixels", 6);
-  for (Fingerprint* one : {&hash, &other}) {
-    one->add(projector.data(), projector.size());
-    one->add(&pixels.width, sizeof pixels.width);
-    one->add(&pixels.height, sizeof pixels.height);
-    one->add(pixels.rgb.data(), pixels.rgb.size());
-  }
-  return hash.text() + other.text();
+  Sha256 hash;
+  hash.add(projector.data(), projector.size());
+  hash.add(&pixels.width, sizeof pixels.width);
+  hash.add(&pixels.height, sizeof pixels.height);
+  hash.add(pixels.rgb.data(), pixels.rgb.size());
+  return hash.finish();
 }
 
 void check_file(const GgufFile& file) {

@@ -95,6 +95,11 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
   for (const WeightPart& part : parts.all()) {
     if (part.stays) stay.push_back({part.file, part.offset, part.bytes, resident_->slot(0) + part.at});
   }
+  if (!pieces.all().empty()) experts_ = std::make_unique<PieceCache>(pieces.all(), pieces.pools());
+  for (const int index : pieces.first_pieces()) {
+    const FileRange& piece = pieces.all()[idx(index)];
+    stay.push_back({piece.file, piece.offset, piece.bytes, experts_->fill(index)});
+  }
   const TileReceiver receiver(stay);
   if (!sources.copies().empty()) {
     const auto visit = [&](std::size_t at, const std::uint8_t* tiles, std::size_t count) {
@@ -108,7 +113,10 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
              stay.end());
   read_all(paths, stay);
   use_single(parts, paths);
-  use_experts(pieces, model, paths);
+  if (experts_) {
+    experts_->start(paths, num_readers);
+    use_experts(pieces, model);
+  }
   bytes_per_second_ = disk_speed(paths[file_of_tiles]);
   progress(1.0);
 }
@@ -146,18 +154,9 @@ void StreamedWeights::use_single(const WeightParts& parts, const std::vector<std
   }
 }
 
-void StreamedWeights::use_experts(const ExpertPieces& pieces, const llama_model* model,
-                                  const std::vector<std::string>& paths) {
+void StreamedWeights::use_experts(const ExpertPieces& pieces, const llama_model* model) {
   bytes_.total += bytes_.experts = bytes_of(pieces.sources());
   bytes_.slots = pieces.slots_bytes();
-  if (pieces.all().empty()) return;
-  experts_ = std::make_unique<PieceCache>(paths, pieces.all(), pieces.pools(), num_readers);
-  std::vector<Destination> first;
-  for (const int index : pieces.first_pieces()) {
-    const FileRange& piece = pieces.all()[idx(index)];
-    first.push_back({piece.file, piece.offset, piece.bytes, experts_->fill(index)});
-  }
-  read_all(paths, first);
   make_layers(pieces, model);
   int at = 0;
   for (const WeightSource& source : pieces.sources()) {

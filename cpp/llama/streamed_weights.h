@@ -70,7 +70,7 @@ class StreamedWeights {
 
  private:
   void use_single(const WeightParts& parts, const std::vector<std::string>& paths);
-  void use_experts(const ExpertPieces& pieces, const llama_model* model, const std::vector<std::string>& paths);
+  void use_experts(const ExpertPieces& pieces, const llama_model* model);
   void make_layers(const ExpertPieces& pieces, const llama_model* model);
   void use(const WeightSource& source, const BlockTiles& tiles);
 

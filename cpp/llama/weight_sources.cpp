@@ -36,7 +36,7 @@ std::pair<std::size_t, std::uint64_t> place_in_files(const std::vector<GgufFile>
       if (tensor.name == name) return {i + 1, tensor.offset};
     }
   }
-  throw Error(files.front().path + ": the tensor " + name + " is not where the header has it; load the model again");
+  throw Error(files.front().path + ": the tensor " + name + " is not where the header says; load the model again");
 }
 
 }  // namespace

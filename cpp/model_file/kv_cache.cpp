@@ -1,10 +1,10 @@
 #include "model_file/kv_cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 
-#include "base/weight_types.h"
 #include "gguf/gguf_file.h"
 #include "model_file/encoder.h"
 
@@ -43,15 +43,25 @@ std::uint64_t recurrent_numbers(std::uint64_t heads, const Integer& integer) {
 constexpr std::uint64_t most_bytes = UINT64_MAX / 4;
 std::uint64_t product(std::uint64_t a, std::uint64_t b) { return b > 0 && a > most_bytes / b ? most_bytes : a * b; }
 
+const KvTypeRow& row_of(KvType type) {
+  return *std::find_if(std::begin(kv_types), std::end(kv_types),
+                       [&](const KvTypeRow& row) { return row.type == type; });
+}
+
 }  // namespace
 
 KvType parse_kv_type(const std::string& name) {
-  if (name == "f16") return KvType::f16;
-  if (name == "q8_0") return KvType::q8_0;
-  throw std::invalid_argument("kv_type is \"" + name + "\"; it must be \"f16\" or \"q8_0\"");
+  std::string known;
+  for (const KvTypeRow& row : kv_types) {
+    if (name == row.name) return row.type;
+    known += std::string(known.empty() ? "" : " or ") + row.name;
+  }
+  throw std::invalid_argument("kv_type is \"" + name + "\"; it must be " + known);
 }
 
-int ggml_type_of(KvType type) { return type == KvType::q8_0 ? type_id::q8_0 : type_id::f16; }
+const char* name(KvType type) { return row_of(type).name; }
+
+int ggml_type_of(KvType type) { return row_of(type).ggml_type; }
 
 std::uint64_t block_size(KvType type) { return find_weight_type(ggml_type_of(type))->columns; }
 

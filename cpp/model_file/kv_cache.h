@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/weight_types.h"
+
 namespace specdec {
 
 class GgufFile;
@@ -15,9 +17,17 @@ enum class KvType {
   q8_0,  // 8.5 bits: blocks of 32 int8 with an F16 scale; heads must be multiples of 32 wide
 };
 
+struct KvTypeRow {
+  KvType type;
+  const char* name;
+  int ggml_type;  // base/weight_types.h
+};
+constexpr KvTypeRow kv_types[] = {{KvType::f16, "f16", type_id::f16}, {KvType::q8_0, "q8_0", type_id::q8_0}};
+
 KvType parse_kv_type(const std::string& name);  // throws std::invalid_argument
-int ggml_type_of(KvType type);                  // base/weight_types.h
-std::uint64_t block_size(KvType type);          // how many numbers share a scale
+const char* name(KvType type);
+int ggml_type_of(KvType type);
+std::uint64_t block_size(KvType type);  // how many numbers share a scale
 
 // What a model keeps of every token, from the metadata of its file. An upper bound: layers without attention, or with
 // shared or compressed keys, take less.

@@ -3,8 +3,16 @@
 #include <random>
 
 #include "base/format.h"
+#include "pictures/decode.h"
+#include "platform/file.h"
 
 namespace specdec {
+
+std::string bytes_of_picture(const std::string& path) {
+  std::string bytes(most_picture_bytes + 1, '\0');  // one more tells a larger file
+  bytes.resize(File::open(path).read_some(0, bytes.data(), bytes.size()));
+  return bytes;
+}
 
 std::string picture_mark(std::size_t index) {
   static const std::string secret = [] {

@@ -15,6 +15,9 @@ struct PictureFile {
 };
 using PictureFiles = std::vector<std::shared_ptr<const PictureFile>>;
 
+// The bytes of a file, or its first ones if it is larger than what is read. Throws Error.
+std::string bytes_of_picture(const std::string& path);
+
 // The mark of a prompt's picture, by its index. It is random in each process, so no text of a caller can spell it.
 std::string picture_mark(std::size_t index);
 

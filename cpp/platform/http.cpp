@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "platform/library.h"
+#include "platform/public_address.h"
 
 namespace specdec {
 namespace {
@@ -19,6 +20,7 @@ constexpr int opt_httpheader = 10023, opt_headerdata = 10029, opt_xferinfodata =
 constexpr int opt_writefunction = 20011, opt_headerfunction = 20079, opt_xferinfofunction = 20219;
 constexpr int opt_low_speed_limit = 19, opt_low_speed_time = 20, opt_noprogress = 43, opt_followlocation = 52,
               opt_maxredirs = 68;
+constexpr int opt_proxy = 10004, opt_prereqdata = 10313, opt_prereqfunction = 20312;  // the last two since 7.80
 constexpr int opt_connecttimeout = 78, opt_nosignal = 99, opt_protocols = 181, opt_redir_protocols = 182;
 constexpr long protocol_http = 1, protocol_https = 2;
 constexpr long global_all = 3;
@@ -79,6 +81,7 @@ struct Transfer {
   std::exception_ptr failure;  // thrown in a callback
   bool is_taken = false;       // `take` wants no more
   bool is_cancelled = false;
+  bool is_forbidden = false;  // the host is not public
 };
 
 std::string trim(const std::string& text) {
@@ -139,6 +142,16 @@ extern "C" int on_progress(void* pointer, std::int64_t, std::int64_t, std::int64
   return goes_on ? 0 : 1;
 }
 
+// Called once a connection stands, before anything is sent.
+extern "C" int on_connected(void* pointer, char* ip, char*, int, int) {
+  Transfer& transfer = *static_cast<Transfer*>(pointer);
+  const bool goes_on = guarded(transfer, [&] {
+    transfer.is_forbidden = !is_public_address(ip);
+    return !transfer.is_forbidden;
+  });
+  return goes_on ? 0 : 1;
+}
+
 std::string host_of(const std::string& url) {
   const std::size_t start = url.find("://");
   if (start == std::string::npos) return url;
@@ -181,6 +194,10 @@ HttpResponse http_get(const HttpRequest& request,
   is_set = set(opt_headerfunction, &on_header) == 0 && set(opt_headerdata, &transfer) == 0 && is_set;
   is_set = set(opt_writefunction, &on_body) == 0 && set(opt_writedata, &transfer) == 0 && is_set;
   is_set = set(opt_xferinfofunction, &on_progress) == 0 && set(opt_xferinfodata, &transfer) == 0 && is_set;
+  if (request.only_public) {
+    is_set = set(opt_proxy, "") == 0 && set(opt_prereqfunction, &on_connected) == 0 &&
+             set(opt_prereqdata, &transfer) == 0 && is_set;
+  }
   if (headers) is_set = set(opt_httpheader, headers.get()) == 0 && is_set;
   if (!request.range.empty()) is_set = set(opt_range, request.range.c_str()) == 0 && is_set;
   if (const char* certificates = std::getenv("SSL_CERT_FILE")) is_set = set(opt_cainfo, certificates) == 0 && is_set;
@@ -189,6 +206,7 @@ HttpResponse http_get(const HttpRequest& request,
   const int code = library.perform(handle.get());
   if (transfer.failure) std::rethrow_exception(transfer.failure);
   if (transfer.is_cancelled) throw Cancelled("interrupted");
+  if (transfer.is_forbidden) throw ConnectionError(host_of(request.url) + ": its address is not public");
   if (code != 0 && !transfer.is_taken) {
     throw ConnectionError(host_of(request.url) + ": " + (reason[0] != '\0' ? reason : library.error_text(code)));
   }

@@ -22,6 +22,9 @@ struct HttpRequest {
   // "Name: value". Authorization is not sent to another host after a redirection.
   std::vector<std::string> headers;
   std::string range;  // a range of bytes: "100-"; empty: everything
+  // On behalf of a stranger: without a proxy, and nothing is sent to an address that is not public (public_address.h),
+  // also after a redirection.
+  bool only_public = false;
 };
 
 struct HttpResponse {
@@ -33,7 +36,7 @@ struct HttpResponse {
 // Passes the body to `take` in pieces as they arrive; if `take` returns false, the rest is not read and the response is
 // returned as it is. cancelled() is asked about once per second and between pieces; if it returns true, the request
 // ends with Cancelled. No answer for 10 seconds while connecting, or less than 100 bytes per second for a minute,
-// throws ConnectionError. Throws Error if libcurl is not installed.
+// throws ConnectionError, and so does a host that only_public forbids. Throws Error if libcurl is not installed.
 HttpResponse http_get(const HttpRequest& request,
                       const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take,
                       const std::function<bool()>& cancelled);

@@ -16,6 +16,7 @@ enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, gumbel = 3
 
 enum class GumbelBits : std::uint32_t { high = 0, low = 1 };
 
+// An interface, so that tests enumerate every outcome.
 class UniformSource {
  public:
   virtual ~UniformSource() = default;

@@ -1,11 +1,15 @@
 #include "server/picture_parts.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/base64.h"
+#include "base/error.h"
 #include "pictures/decode.h"
+#include "platform/http.h"
 #include "server/messages.h"
 
 namespace specdec::server {
@@ -28,6 +32,32 @@ std::string data_of(const std::string& path, const std::string& url) {
   std::optional<std::string> bytes = from_base64(data);
   if (!bytes || bytes->empty()) throw invalid_request(path, path + " is not a picture: it is not base64");
   return std::move(*bytes);
+}
+
+// The rest of a larger file is not read.
+std::string fetched(const std::string& path, const std::string& url) {
+  constexpr auto longest = std::chrono::seconds(30);
+  const auto start = std::chrono::steady_clock::now();
+  std::string bytes;
+  const auto take = [&](const HttpResponse&, const char* data, std::size_t count) {
+    bytes.append(data, count);
+    return bytes.size() <= most_picture_bytes;
+  };
+  const auto is_late = [&] { return std::chrono::steady_clock::now() - start > longest; };
+  HttpRequest request;
+  request.url = url;
+  request.only_public = true;
+  HttpResponse response;
+  try {
+    response = http_get(request, take, is_late);
+  } catch (const Cancelled&) {
+    throw invalid_request(path, path + " cannot be fetched within " + std::to_string(longest.count()) + " seconds");
+  } catch (const Error& error) {
+    throw invalid_request(path, path + " cannot be fetched: " + error.what());
+  }
+  if (response.status == 200) return bytes;
+  throw invalid_request(path,
+                        path + " cannot be fetched: the host answered with HTTP " + std::to_string(response.status));
 }
 
 }  // namespace
@@ -77,15 +107,28 @@ std::shared_ptr<const PictureFile> read_picture(const Service& service, const st
                                                 const std::string& url) {
   const PictureReader& reader = service.generator().pictures();
   if (!reader.reads_pictures()) throw invalid_request(path, path + " is a picture, and " + reader.why_not());
+  constexpr std::string_view of_files = "file://";
+  if (service.options().reads_picture_files && url.compare(0, of_files.size(), of_files) == 0)
+    return read_picture(service, path, url.substr(of_files.size()));
+  auto picture = std::make_shared<PictureFile>();
+  picture->name = path;
+  const bool is_http = url.compare(0, 7, "http://") == 0 || url.compare(0, 8, "https://") == 0;
+  if (is_http && service.options().fetches_pictures) {
+    picture->bytes = fetched(path, url);
+    return picture;
+  }
   const std::size_t scheme = url.find("://");
   if (scheme != std::string::npos && scheme < 16) {
     throw invalid_request(path, path + " is a URL (" + url.substr(0, scheme) +
                                     "://...), and this server fetches nothing; send the picture itself, as a data "
                                     "URL (data:image/png;base64,...)");
   }
-  auto picture = std::make_shared<PictureFile>();
-  picture->name = path;
-  picture->bytes = data_of(path, url);
+  if (service.options().reads_picture_files && url.compare(0, 5, "data:") != 0) {
+    picture->name = url;
+    picture->bytes = bytes_of_picture(url);
+  } else {
+    picture->bytes = data_of(path, url);
+  }
   return picture;
 }
 

@@ -44,6 +44,8 @@ void Service::remember(const std::shared_ptr<RequestHandle>& handle, const Reque
   auto shown = std::make_shared<Request>(request);
   shown->prompt.clear();
   shown->prompt_tokens.clear();
+  shown->pictures.clear();
+  shown->picture_files.clear();
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto is_over = [](const Submitted& one) { return one.handle.expired(); };
   submitted_.erase(std::remove_if(submitted_.begin(), submitted_.end(), is_over), submitted_.end());

@@ -28,6 +28,8 @@ struct ServiceOptions {
   bool has_page = true;                         // at /, for browsers
   enum class Overflow { of_api, error, drop };  // of_api: drop for Ollama's chats, an error for the others
   Overflow overflow = Overflow::of_api;         // of conversations that do not fit the context
+  bool reads_picture_files = false;             // pictures may be paths of this machine; for the command line
+  bool fetches_pictures = false;                // pictures may be http(s) URLs of public hosts
   std::string slot_folder;                      // for caches of slots that clients save; empty: clients cannot
   bool continues_answers = true;     // continues an assistant's message at the end of a conversation, unless a request
                                      // says otherwise

@@ -1,4 +1,6 @@
 // GET /health, /v1/models, /v1/models/ID, /props and /metrics; POST /models/load and /models/unload.
+#include <algorithm>
+
 #include "base/error.h"
 #include "server/endpoints.h"
 #include "server/replies.h"
@@ -124,7 +126,7 @@ HttpReply metrics(ModelPool& pool, const HttpRequest&) {
   reply.content_type = "text/plain; version=0.0.4";
   reply.headers = {{"Process-Start-Time-Unix", std::to_string(process_start)}};  // as in llama-server
   const std::size_t processing = pool.num_processing(), unfinished = pool.num_unfinished();
-  reply.body = pool.options().common.metrics->text(processing, unfinished > processing ? unfinished - processing : 0);
+  reply.body = pool.options().common.metrics->text(processing, unfinished - std::min(unfinished, processing));
   return reply;
 }
 

@@ -20,6 +20,7 @@ constexpr int no_draft_model = -1;  // used instead of the number of tokens that
 
 // Confidences are in [0, 1]. A row's confidence is the probability of its most likely token, or the draft model's own
 // estimate of acceptance; a draft's confidence is the token's probability.
+// An interface, so that the loop has no clock, and tests need none.
 class DraftLength {
  public:
   virtual ~DraftLength() = default;

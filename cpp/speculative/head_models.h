@@ -1,5 +1,6 @@
 // Interfaces of the two models of a drafting head: a target that provides hidden rows, and layers that read them,
-// either token by token or to fill a block of places at once.
+// either token by token or to fill a block of places at once. They are interfaces, so that the loop knows no llama.cpp,
+// and toy heads have an exact law.
 #pragma once
 
 #include <vector>

@@ -3,6 +3,7 @@
 
 namespace specdec {
 
+// An interface, so that tests make each step fail in turn.
 class SlotCaches {
  public:
   virtual ~SlotCaches() = default;

@@ -7,6 +7,7 @@ namespace specdec {
 
 // Positions and lengths count from the beginning of the text; tokens before first() are not in the cache. truncate() to
 // first() or less empties the slot.
+// An interface, as all models here: the loop knows no llama.cpp, and toy models have an exact law.
 class WindowedModel : public virtual LanguageModel {
  public:
   virtual int first(int slot) const = 0;

@@ -20,9 +20,8 @@ constexpr double expected_score = 0.5;
 
 std::size_t PieceCache::least_slots(int num_threads) { return idx(num_threads) + 1; }
 
-PieceCache::PieceCache(const std::vector<std::string>& files, std::vector<FileRange> pieces,
-                       const std::vector<Pool>& pools, int num_readers)
-    : ranges_(std::move(pieces)), files_(files), pieces_(ranges_.size()) {
+PieceCache::PieceCache(std::vector<FileRange> pieces, const std::vector<Pool>& pools)
+    : ranges_(std::move(pieces)), pieces_(ranges_.size()) {
   for (const Pool& pool : pools) {
     PoolState& state = pools_.emplace_back(PoolState{SlotMemory(pool.num_slots, direct_bytes_for(pool.bytes)), {}, {}});
     for (std::size_t slot = pool.num_slots; slot-- > 0;) state.free.push_back(slot);
@@ -34,7 +33,6 @@ PieceCache::PieceCache(const std::vector<std::string>& files, std::vector<FileRa
     pieces_[i].pool = idx(pool - pools.begin());
   }
   present_.reserve(ranges_.size());
-  readers_.start(num_readers, [this] { read_queues(); });
 }
 
 PieceCache::~PieceCache() {
@@ -61,6 +59,11 @@ std::uint8_t* PieceCache::fill(int index) {
   pool.ready.push_back(index);
   piece.data = pool.memory.slot(piece.slot);
   return pool.memory.slot(piece.slot);
+}
+
+void PieceCache::start(const std::vector<std::string>& files, int num_readers) {
+  files_.emplace(files);
+  readers_.start(num_readers, [this] { read_queues(); });
 }
 
 void PieceCache::begin(const std::vector<int>& pieces, int num_takers) noexcept {
@@ -240,7 +243,7 @@ void PieceCache::read_queues() {
     ++num_reading_;
     lock.unlock();
     std::string problem;
-    const std::uint8_t* const data = files_.try_read(ranges_[idx(index)], memory, problem);
+    const std::uint8_t* const data = files_->try_read(ranges_[idx(index)], memory, problem);
     lock.lock();
     --num_reading_;
     if (data != nullptr) {

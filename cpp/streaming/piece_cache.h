@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,15 +33,16 @@ class PieceCache {
   // Slots that a pool needs: one for each thread of a pass, and one to read into.
   static std::size_t least_slots(int num_threads);
 
-  // Each piece has the size of one of the pools. Throws Error, std::bad_alloc.
-  PieceCache(const std::vector<std::string>& files, std::vector<FileRange> pieces, const std::vector<Pool>& pools,
-             int num_readers);
+  // Each piece has the size of one of the pools. Throws std::bad_alloc.
+  PieceCache(std::vector<FileRange> pieces, const std::vector<Pool>& pools);
   ~PieceCache();
   PieceCache(const PieceCache&) = delete;
   PieceCache& operator=(const PieceCache&) = delete;
 
-  // While nothing runs yet: a slot for the piece, which then counts as read; null if its pool is full.
+  // Before start(): a slot for the piece, which then counts as read; null if its pool is full.
   std::uint8_t* fill(int piece);
+  // Other pieces are read from these files from now on. Throws Error.
+  void start(const std::vector<std::string>& files, int num_readers);
 
   // An operation takes these pieces, each on num_takers threads, in this order. Those that are missing are read at
   // once. No piece may be held.
@@ -83,7 +85,7 @@ class PieceCache {
   void drop(PoolState& pool, std::size_t index);
 
   const std::vector<FileRange> ranges_;  // of the pieces
-  const DirectFiles files_;
+  std::optional<DirectFiles> files_;
   mutable std::mutex mutex_;
   std::condition_variable work_, arrival_;
   std::vector<Piece> pieces_;

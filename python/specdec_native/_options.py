@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 from . import _core
 from ._chat import AssistantMessage, Message, Tool, ToolChoice
 from ._pictures import Image
+from ._results import VerificationMode
 
-Verification = Literal["auto", "token", "block", "invariant"]
+Verification = Literal["auto", VerificationMode]
 Drafting = Literal["sampled", "argmax"]
 
 
@@ -126,7 +127,7 @@ class Request(ChatOptions, total=False):
 # with options.
 AnyRequest: TypeAlias = str | Sequence[int] | Sequence[Message] | Request
 
-CHAT_OPTIONS = ("images", "tools", "tool_choice", "parallel_tool_calls", "continue_final_message")
+CHAT_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "continue_final_message")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -170,7 +171,7 @@ def draft_of(sources: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLi
 
 def common_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Raises the error that concerns all requests of a batch."""
-    _core.check_request_options(**{name: value for name, value in options.items() if name not in CHAT_OPTIONS})
+    _core.check_request_options(**{name: value for name, value in options.items() if name not in (*CHAT_OPTIONS, "images")})
     return dict(options)
 
 

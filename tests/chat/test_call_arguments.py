@@ -36,6 +36,8 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "a tree": (TREE, [{"value": 1}], [{"left": {"value": None}}]),
     "a text": ({"type": "string", "maxLength": 3}, ["ab"], ["abcd"]),
     "a choice of texts": ({"enum": ["north", "south"]}, ["north"], ["west"]),
+    "a choice of several types": ({"enum": ["2", 3]}, ["2", 3], ["5", 7]),
+    "a text or a number": ({"type": ["string", "integer"], "maximum": 5}, ["2", 3], [7]),
 }
 
 # What a string, alone or within other arguments, must be; a value that is, and one that is not.

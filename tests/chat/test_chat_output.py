@@ -164,6 +164,9 @@ def test_objects_as_python_writes_them(templates: dict[str, str], written: str, 
         ({"anyOf": [{"type": "string"}, {"enum": [1, 2]}]}, "1.5", "1.5"),
         ({"enum": ["x", 1.5]}, "2", "2"),
         ({"enum": ["x", 1.5]}, "1.5", 1.5),
+        ({"enum": ["2", 3]}, "2", "2"),
+        ({"enum": ["2", 3]}, "3", 3),
+        ({"anyOf": [{"const": "true"}, {"type": "integer"}]}, "true", "true"),
     ],
 )
 def test_a_value_is_of_a_type_that_the_schema_has(
@@ -177,6 +180,15 @@ def test_a_value_is_of_a_type_that_the_schema_has(
     ):
         (output,) = parse(templates[name], text.format(written), tools=[tool])
         assert [json.loads(call[2]) for call in output[2]] == [{"a": value}]
+
+
+@pytest.mark.parametrize(("is_string", "value"), [("true", "[1]"), ("false", [1])])
+def test_a_tag_that_says_whether_it_is_a_string(templates: dict[str, str], is_string: str, value: Any) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {}}}}}
+    text = '<X_calls>\n<Xinvoke name="f">\n<Xparameter name="a" string="{}">[1]</Xparameter>\n</Xinvoke>\n</X_calls>'
+    text = text.replace("_calls", "function_calls").replace("X", "｜DSML｜").format(is_string)
+    [(_, _, calls)] = parse(templates["deepseek-ai-DeepSeek-V3.2"], text, tools=[tool])
+    assert json.loads(calls[0][2]) == {"a": value}
 
 
 def test_a_mark_of_llama_before_json(templates: dict[str, str]) -> None:

@@ -106,7 +106,9 @@ def kept(data: bytes) -> list[dict[str, str]] | None:
             return None
     messages = [{"role": "system", "content": system}] if system else []
     for question, answer in turns:
-        messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        messages.append({"role": "user", "content": question})
+        if answer:
+            messages.append({"role": "assistant", "content": answer})
     return messages
 
 
@@ -133,14 +135,14 @@ def check(specdec: pathlib.Path, model: pathlib.Path, folder: pathlib.Path, seed
     for seed, data in files.items():
         path, saved = folder / f"{seed}.json", folder / f"{seed}.saved"
         expected = kept(data)
-        if f"(loaded {path})" in shown:
+        if f"(loaded {path}:" in shown:
             if expected is None:
                 findings.append(f"{seed}: loaded: {data[:300]!r}")
             elif not saved.exists() or json.loads(saved.read_bytes()) != expected:
                 findings.append(f"{seed}: not saved as it was: {data[:300]!r}")
         elif expected is not None:
             findings.append(f"{seed}: not loaded: {data[:300]!r}")
-        elif str(path) not in shown.replace(f"(loaded {path})", ""):
+        elif str(path) not in shown.replace(f"(loaded {path}:", ""):
             findings.append(f"{seed}: rejected without its name")
         path.unlink()
         saved.unlink(missing_ok=True)

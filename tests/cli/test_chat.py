@@ -200,7 +200,17 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
         line("stop", "x"),
     ]
     assert any(shown.startswith("temperature ") for shown in said("/set parameter"))
-    assert said("/set temperatur 1") == ["there is no option temperatur; did you mean temperature?"]
+    assert said("/set temp = 0.5", "/set temp= 0.5", "/set temp =0.5") == [line("temperature", 0.5)] * 3
+    assert said('/set stop ["\\n", "a, b"]', "/set stop a, b") == [
+        line("stop", '["\\n","a, b"]'),
+        line("stop", "a, b"),
+    ]
+    assert said("/set temperatur 1", "/set schema {}", "/set system x", "/set tensor_splt 1") == [
+        "there is no option temperatur; did you mean temperature?",
+        "there is no option schema; did you mean json_schema?",
+        "there is no option system; did you mean /system?",
+        "there is no option tensor_splt; did you mean tensor_split?",
+    ]
     assert said("/set color on", "/set color", "/set color blue") == [
         line("color", "on"),
         line("color", "on"),
@@ -243,7 +253,7 @@ def test_a_name_with_the_home_folder(specdec: pathlib.Path, model: pathlib.Path,
         result = subprocess.run(
             command, input=line, capture_output=True, text=True, timeout=60, env=environment, check=True
         )
-        assert f"{tmp_path}/talk.json)" in result.stderr and len(result.stdout.splitlines()) == 1
+        assert f"{tmp_path}/talk.json" in result.stderr and len(result.stdout.splitlines()) == 1
 
 
 def test_system_prompts(specdec: pathlib.Path, model: pathlib.Path) -> None:
@@ -280,7 +290,7 @@ def test_a_file_is_not_overwritten_by_chance(
     assert path.read_text() == "import os\n"
     assert said("hello", f"/save -f {path}", "more", f"/save {path}") == [f"(saved to {path})"] * 2
     assert len(json.loads(path.read_text())) == 4
-    assert said(f"/load {path}", "more", f"/save {path}") == [f"(loaded {path})", f"(saved to {path})"]
+    assert said(f"/load {path}", "more", f"/save {path}") == [f"(loaded {path}: 2 turns)", f"(saved to {path})"]
     assert len(json.loads(path.read_text())) == 6
 
 
@@ -330,9 +340,9 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
         ("/load no/such.json", "no/such.json"),
         ("/set temperature hot", "temperature"),
         ("/set temperature -1", "temperature"),
-        ("/set nonsense 1", "/set NAME VALUE, with one of these names:"),
-        ("/set n_ctx 512", "n_ctx is set when a chat starts: specdec chat -c N"),
-        ("/set parameter num_ctx 512", "n_ctx is set when a chat starts: specdec chat -c N"),
+        ("/set nonsense 1", "there is no option nonsense; /set shows all"),
+        ("/set n_ctx 512", "n_ctx can only be set when a chat starts: specdec chat -c N"),
+        ("/set parameter num_ctx 512", "n_ctx can only be set when a chat starts: specdec chat -c N"),
         ("/foo", "unknown command /foo; /help lists the commands"),
     ],
 )
@@ -342,6 +352,19 @@ def test_commands_that_cannot_be_done(specdec: pathlib.Path, model: pathlib.Path
     result = run(specdec, "chat", *options, stdin=f"{line}\nhello")
     assert message in result.stderr
     assert result.stdout == run(specdec, "chat", *options, stdin="hello").stdout
+
+
+def test_a_file_that_ends_with_a_question(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """/regen answers it; /save writes no answer that was never given."""
+    file, copy = tmp_path / "open.json", tmp_path / "copy.json"
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+    file.write_text(json.dumps(messages))
+    options = [*GREEDY, "-n", 6, "-m", model, "-md", "none"]
+    lines = f"/load {file}\n/save {copy}\n/regen"
+    result = run(specdec, "chat", *options, "--lines", stdin=lines)
+    assert f"(loaded {file}: 1 turn and a system prompt; /regen answers the last question)\n" in result.stderr
+    assert json.loads(copy.read_text()) == messages
+    assert result.stdout == run(specdec, "chat", *options, "-sys", "be brief", stdin="hello").stdout
 
 
 @pytest.mark.parametrize(

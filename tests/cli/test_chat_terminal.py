@@ -132,7 +132,7 @@ def test_a_paste_during_an_answer_is_one_draft(specdec: pathlib.Path, tmp_path: 
         pasted = "\r".join(lines)
         chat.terminal.type(f"\x1b[200~{pasted}\x1b[201~" if marked else pasted + "\r")
         chat.terminal.type("\x03")
-        chat.terminal.read_until(lambda text: "(stopped; /more goes on)" in text and "\n  line 79: xxx" in text)
+        chat.terminal.read_until(lambda text: "(stopped; /more continues)" in text and "\n  line 79: xxx" in text)
         assert chat.asked() == ["first"]
         chat.say("?")
         assert chat.asked() == ["first", "\n".join(lines) + "?"]
@@ -237,7 +237,7 @@ def test_an_answer_that_was_stopped_can_go_on(specdec: pathlib.Path, tmp_path: p
         chat.terminal.type("import os\r")
         chat.terminal.read_until(lambda text: len(text) > seen + 300)
         chat.terminal.type("\x03")
-        chat.terminal.read_until(lambda text: "(stopped; /more goes on)" in text and ready(text))
+        chat.terminal.read_until(lambda text: "(stopped; /more continues)" in text and ready(text))
         chat.say("/set max_tokens 5")
         seen = len(chat.terminal.text)
         chat.say("/more")

@@ -226,7 +226,7 @@ def test_a_pair_that_does_not_pay(specdec: pathlib.Path, tmp_path: pathlib.Path)
     target = make("llama", seed=1).write(tmp_path / "target.gguf")
     draft = deepened(make("llama", seed=1), 8).write(tmp_path / "draft.gguf")
     text = info(specdec, target, draft)
-    assert text.startswith("These fit, but it would hardly pay: a pass of it takes about ")
+    assert text.startswith("These fit, but the draft would hardly pay: a pass of it takes about ")
     assert not json.loads(info(specdec, target, draft, "--json"))["pays"]
 
 

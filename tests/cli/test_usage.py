@@ -147,6 +147,7 @@ WRONG = {
     "generate prompt": 'unexpected argument "prompt"; a prompt goes after -p, in quotes',
     "generate -p": "-p needs a value (TEXT)",
     "generate -m -p x": "-m needs a value (FILE), but the option -p follows",
+    "generate -p x --schema {}": "unknown option --schema; did you mean --json-schema?",
     "generate -p x --temperatur 1": "did you mean --temperature?",
     "generate -p x --qqqqqqq": "unknown option --qqqqqqq\n",
     "generate -p x -f y": "give -p or -f, not both",

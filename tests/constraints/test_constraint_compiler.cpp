@@ -508,6 +508,9 @@ TEST(a_call_or_a_text) {
   CHECK(!matches(*compiler().json_schema(schema, true, call), "other"));
   CHECK(matches(*compiler().call(call), "call(a)") && !matches(*compiler().call(call), "{\"a\": 1}"));
   CHECK(matches(*compiler().regex("yes|no", call), "no") && matches(*compiler().regex("yes|no", call), "call(no)"));
+  CHECK_THROWS(compiler().call({"root ::= missing", ""}), std::invalid_argument, "tools is not valid: ");
+  CHECK_THROWS(compiler().json_schema(schema, true, {"root ::= missing", ""}), std::invalid_argument,
+               "tools is not valid: ");
 }
 
 TEST(bad_grammars_and_regular_expressions) {
@@ -579,7 +582,7 @@ TEST(a_grammar_that_the_prompt_has_begun) {
   CHECK(!matches(*constraint, "ab12"));
   CHECK(!matches(*constraint, "b"));
   CHECK(matches(*compiler().call({gbnf, "ab1"}), ""));
-  CHECK_THROWS(compiler().call({gbnf, "b"}), std::invalid_argument, "does not match");
+  CHECK_THROWS(compiler().call({gbnf, "b"}), std::invalid_argument, "tools does not match");
 }
 
 TEST(text_with_calls_between_marks) {
@@ -637,7 +640,7 @@ TEST(structural_tags_that_are_wrong) {
   fails("{}", "it must have a format, or structures and triggers");
   fails(R"({"structures": [{"begin": "a"}], "triggers": ["a"]})", "each of /structures has a begin");
   fails(R"({"format": {}})", "/format is not a format");
-  fails(R"({"format": {"type": "hiccup"}})", "/format/type is \"hiccup\", which is no type of a format");
+  fails(R"({"format": {"type": "hiccup"}})", "/format/type is \"hiccup\", which is not a type of format");
   fails(R"({"format": {"type": "regex", "pattern": "(a"}})",
         "structural_tag cannot be used: /format/pattern is not valid: '(' at character 1: the group is not closed");
   fails(R"({"format": {"type": "regex", "pattern": "a^b"}})", "/format/pattern");

@@ -98,7 +98,7 @@ TOKEN = {"type": "token", "token": "nothing"}
             {"type": "dispatch", "rules": [["<", {"type": "optional", "content": TOKEN}]]},
             "/rules/0/1/content names the",
         ),
-        ({"type": "token", "token": 1_000_000}, "/token is no token: the vocabulary has "),
+        ({"type": "token", "token": 1_000_000}, "/token is not a token: the vocabulary has "),
         ({"type": "any_tokens", "exclude_tokens": ["a", 1.5]}, "/exclude_tokens/1 must be a token"),
         ({"type": "token_dispatch", "rules": [[-1, TEXT]]}, "/rules/0/0 must be a token"),
         ({"type": "triggered_tags", "triggers": ["<", "<a"], "tags": [TAG]}, "/tags/0/begin begins with more than one"),

@@ -97,7 +97,7 @@ def test_a_text_without_lines_is_cut_between_characters(tmp_path: pathlib.Path) 
 
 def test_an_index_that_cannot_be_kept_is_said(corpus: pathlib.Path, output: str, target_path: pathlib.Path) -> None:
     corpus.with_name("corpus.txt.index").mkdir()
-    with pytest.warns(RuntimeWarning, match="the index of the corpus is made at every start"):
+    with pytest.warns(RuntimeWarning, match="the index of the corpus is rebuilt at every start"):
         gen = sd.Generator(target_path, "suffix", draft_corpus=corpus)
     assert copies(gen, output) > 40
 

@@ -11,6 +11,8 @@ import sys
 import threading
 
 import pytest
+from bench.common.engines import Unavailable
+from bench.memory.memory import evict, limited
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.tiny_models import SHAPES, Shape, make, with_head
 
@@ -86,7 +88,7 @@ def test_a_cancelled_pass_leaves_nothing_behind(target_path: pathlib.Path, cache
 
 
 def test_too_little_memory_names_what_is_needed(target_path: pathlib.Path, cache: pathlib.Path) -> None:
-    with pytest.raises(sd.ModelError, match=r"give it at least \d+ MiB"):
+    with pytest.raises(sd.ModelError, match=r"give at least \d+ MiB"):
         sd.Generator(str(target_path), memory="5M", draft="none", n_ctx=256, tile_cache=str(cache))
 
 
@@ -118,7 +120,7 @@ def memory_that_streams(stock: pathlib.Path, cache: pathlib.Path) -> str:
     """A little more than the error asks for."""
     with pytest.raises(sd.ModelError) as error:
         sd.Generator(str(stock), memory="1M", n_ctx=256, tile_cache=str(cache))
-    least = re.search(r"give it at least (\d+) MiB", str(error.value))
+    least = re.search(r"give at least (\d+) MiB", str(error.value))
     assert least
     return f"{int(least.group(1)) + 2}M"
 
@@ -180,6 +182,27 @@ def test_without_room_for_tiles_passes_read_the_mapped_file(stock: pathlib.Path,
         assert generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens == expected
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads are counted in /proc")
+def test_a_start_reads_experts_once(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
+    """Their hashes need all of the kept file, and the speed of the disk is measured on as much of a small one."""
+    shape = dataclasses.replace(SHAPES.get("qwen3moe", Shape()), width=256, ffn=2048)
+    path = make("qwen3moe", shape=shape).write(tmp_path / "m.gguf", GgmlType.Q8_0)
+    memory = memory_that_streams(path, cache)
+    memory = f"{int(memory[:-1]) + path.stat().st_size // 2**21}M"  # half of the experts stay
+    with streaming(path, memory, draft="none", tile_cache=str(cache)):
+        (tiles,) = cache.iterdir()
+    script = (
+        "import re, sys, specdec_native as sd\n"
+        "def count(): return int(re.search(r'rchar: (\\d+)', open('/proc/self/io').read()).group(1))\n"
+        "before = count()\n"
+        "sd.Generator(sys.argv[1], memory=sys.argv[2], n_threads=2, n_ctx=256, draft='none', tile_cache=sys.argv[3])\n"
+        "print(count() - before)\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", script, str(path), memory, str(cache)]
+    count = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert 1.5 < count / tiles.stat().st_size < 2.2
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 def test_the_process_stays_within_the_memory(
     specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path, tmp_path: pathlib.Path
@@ -201,6 +224,27 @@ def test_the_process_stays_within_the_memory(
     command += ["-p", PROMPTS[0], "-n", "60", "--memory", MEMORY, "--tile-cache", str(cache)]
     kibibytes, code = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert code == 0 and 0 < kibibytes <= int(MEMORY[:-1]) * 1024
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="control groups are Linux's")
+@pytest.mark.parametrize(("megabytes", "options"), [(78, ["--memory", "78M"]), (85, [])])
+def test_under_a_control_group(
+    megabytes: int, options: list[str], specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path
+) -> None:
+    """The system ends a process that exceeds the limit. Without --memory most of the limit is the budget."""
+    command = [str(specdec), "generate", "-m", str(target_path), "-md", "none", "-c", "256", "-t", "2", "--temp", "0"]
+    command += ["-p", PROMPTS[0], "-n", "60", "--no-stats", "--tile-cache", str(cache)]
+    expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    evict(target_path)
+    try:
+        with limited(megabytes << 20) as enter:
+            for _ in range(2):  # the first run makes the repacked weights
+                run = subprocess.run([*command, *options], capture_output=True, text=True, preexec_fn=enter)
+                assert run.returncode == 0, run.stderr
+                assert "is larger than the memory: of" in run.stderr
+                assert run.stdout == expected
+    except Unavailable as error:
+        pytest.skip(str(error))
 
 
 def test_one_line_says_what_to_expect(specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path) -> None:

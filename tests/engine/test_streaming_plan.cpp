@@ -1,5 +1,6 @@
 // Whether a target's weights fit into the memory, by the headers of its models alone.
 #include <string>
+#include <variant>
 
 #include "base/argument.h"
 #include "check.h"
@@ -11,13 +12,13 @@ namespace {
 using namespace specdec;
 
 const std::string target_path = std::string(MODELS) + "stdlib-target-f16.gguf";
-const std::string draft_path = std::string(MODELS) + "stdlib-draft-f16.gguf";
+const std::string small_path = std::string(MODELS) + "stdlib-draft-f16.gguf";
 constexpr std::uint64_t much = std::uint64_t{1} << 40;
 
 StreamingPlan plan_of(const GeneratorOptions& options, std::uint64_t available, bool with_draft = false,
                       std::uint64_t caches = 0) {
   return plan_streaming(options, caches, 64, GgufFile::read_parts(target_path),
-                        with_draft ? GgufFile::read_parts(draft_path) : std::vector<GgufFile>(), options.draft_weights,
+                        with_draft ? GgufFile::read_parts(small_path) : std::vector<GgufFile>(), options.draft_weights,
                         available);
 }
 
@@ -75,6 +76,44 @@ TEST(a_copy_of_the_target_has_as_many_bits_as_leave_it_room) {
   options.draft_weights = "4-bit";
   CHECK(model_plan(options).draft_weights == "4-bit");
   CHECK(model_plan(options).draft->parts.front().path == target_path);
+}
+
+TEST(a_draft_pays_if_its_tokens_outweigh_what_its_memory_displaces) {
+  StreamingForecast forecast{1000000000, 800000000, 200000000, false, 1e9, {}};
+  CHECK(forecast.draft_pays());  // there is none
+  forecast.pass = 1e9;
+  forecast.draft_pass = 0.2e9;
+  const auto pays = [&](std::uint64_t read, std::uint64_t without) {
+    forecast.read_by_a_pass = read;
+    forecast.read_without_draft = without;
+    return forecast.draft_pays();
+  };
+  CHECK(pays(200000000, 200000000) && pays(700000000, 500000000));
+  CHECK(!pays(600000000, 200000000));
+  CHECK(!pays(200000000, 0) && pays(60000000, 0));                 // without it the target fits: a pass takes 50 ms
+  forecast.draft_pass = 1e9;                                       // a draft as slow as the target,
+  CHECK(!pays(60000000, 50000000) && pays(900000000, 800000000));  // where the disk is not slower still
+}
+
+TEST(a_draft_that_was_found_is_left_out_if_it_does_not_pay) {
+  GeneratorOptions options;
+  options.target = target_path;
+  options.devices = {"none"};
+  options.n_batch = 8192;  // then a draft needs more memory than the target has weights
+  const StreamingPlan alone = plan_of(options, much);
+  options.memory = std::to_string(alone.weights + alone.others - 500000);
+  options.draft = AutomaticDraft{false};
+  const ModelPlan plan = model_plan(options);
+  CHECK(!plan.draft && std::holds_alternative<SuffixDecoding>(plan.draft_source) && plan.streaming.is_needed());
+  CHECK(plan.streaming.draft == 0);
+  CHECK(plan.notes.back().find("a pass would read 0.0") != std::string::npos);
+  options.draft = DraftModel{small_path};  // named, so it is used
+  CHECK(model_plan(options).draft.has_value());
+  options.draft = AutomaticDraft{false};
+  options.n_batch = 64;
+  const StreamingPlan small = plan_of(options, much);
+  options.memory = std::to_string(small.weights / 3 + small.others);
+  CHECK(model_plan(options).draft.has_value() && model_plan(options).streaming.is_needed());
 }
 
 TEST(a_plan_for_models_streams_where_it_can) {

@@ -42,7 +42,7 @@ def have(specdec: pathlib.Path, folder: pathlib.Path, options: list[str]) -> Non
         chat = Conversation(terminal, [specdec, "chat", "-n", "24", *options])
         for part in ("model ", "draft ", "template ", "context ", "/help lists the commands"):
             assert part in chat.introduction
-        assert re.search(r"\(cut at -n 24; /more goes on\)\n24 tokens, [\d.]+ tokens/s", chat.say("import os"))
+        assert re.search(r"\(cut at -n 24; /more continues\)\n24 tokens, [\d.]+ tokens/s", chat.say("import os"))
         assert "tokens/s" in chat.say("/more") and "drafting " in chat.say("/stats")
         terminal.paste("first line\nsecond line\nthird line")
         assert "tokens/s" in chat.send()

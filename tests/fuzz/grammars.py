@@ -43,7 +43,7 @@ ABOUT_ALL = re.compile(
 )
 # Reasons to reject what has texts.
 BOUNDS = re.compile(
-    r"has more than \d+ classes|nested \d+ levels|goes beyond|exceeds the limit|content that does not end"
+    r"has more than \d+ classes|nested \d+ levels|exceeds what|exceeds the limit|content that does not end"
     r"|more than one of the triggers"
 )
 

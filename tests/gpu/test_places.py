@@ -127,6 +127,6 @@ def test_info_checks_the_device(specdec: pathlib.Path, device: str, tmp_path: pa
     command = [specdec, "info", "--check", "-dev", device, path]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     text = " ".join(shown.split())
-    assert "Exact at widths 1 to 8: no row differs between ways to cut a text into passes" in text
+    assert "Exact at widths 1 to 8: no row depends on how a text is divided into passes" in text
     assert "; with --no-exact 64 of 64 rows do. A pass over one token takes " in text
     assert "Other devices, drivers and numbers of layers on them give other bits." in text

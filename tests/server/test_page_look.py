@@ -209,3 +209,22 @@ def test_the_tools_of_a_question_are_at_its_bubble(page: Page, scripted_server: 
       return [of('.user > .text'), of('.user .edit')].map(({left, right, top, bottom}) => [left, right, top, bottom])"""
     (left, _, top, bottom), (_, right, above, below) = page.run(script)
     assert 0 <= left - right < 20 and top <= above and below <= bottom + 4
+
+
+def test_the_end_stays_in_view(page: Page, scripted_server: ScriptedServer) -> None:
+    """When the message being written takes several lines; a reader further up stays there."""
+    scripted_server.say("word\n\n" * 40)
+    page.ask("hello")
+    below = (
+        "const one = document.querySelector('#messages'); return one.scrollHeight - one.scrollTop - one.clientHeight"
+    )
+    page.wait(lambda: int(page.run(below)) <= 1)
+    height = int(page.run("return document.querySelector('#messages').clientHeight"))
+    page.write("#prompt", "one\n" * 6)
+    page.wait(lambda: int(page.run("return document.querySelector('#messages').clientHeight")) < height - 60)
+    page.wait(lambda: int(page.run(below)) <= 1)
+    page.run("document.querySelector('#messages').scrollTop = 0")
+    page.wait(lambda: page.shows("#down"))
+    page.write("#prompt", "one\n" * 8)
+    page.run("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)))")
+    assert page.run("return document.querySelector('#messages').scrollTop") == 0

@@ -77,27 +77,41 @@ def test_systemd_takes_the_unit(tmp_path: pathlib.Path, specdec: pathlib.Path) -
     assert complaints == []
 
 
-@pytest.fixture
-def proxied(specdec: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[str]:
-    """The address below a prefix of nginx, in front of a server with a key."""
-    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
-    if nginx is None:
-        pytest.skip("needs nginx")
+def nginx(folder: pathlib.Path, port: int, upstream: int) -> list[object]:
+    """A command that runs it with the page's configuration, without TLS."""
+    site = block("nginx").replace("listen 443 ssl", f"listen 127.0.0.1:{port}")
+    site = re.sub(r"\n +ssl_certificate.*", "", site).replace("127.0.0.1:8080", f"127.0.0.1:{upstream}")
+    folders = "".join(f"{name}_temp_path {folder};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (folder / "nginx.conf").write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/errors;\n"
+        f"events {{}}\nhttp {{\naccess_log off;\n{folders}{site}\n}}\n"
+    )
+    return ["-p", folder, "-c", folder / "nginx.conf"]
+
+
+def caddy(folder: pathlib.Path, port: int, upstream: int) -> list[object]:
+    site = block("caddy").replace("llm.example.org", f"http://127.0.0.1:{port}")
+    site = site.replace("127.0.0.1:8080", f"127.0.0.1:{upstream}")
+    (folder / "Caddyfile").write_text(f"{{\n  admin off\n}}\n{site}")
+    return ["run", "--config", folder / "Caddyfile", "--adapter", "caddyfile"]
+
+
+@pytest.fixture(params=[nginx, caddy], ids=["nginx", "caddy"])
+def proxied(request: pytest.FixtureRequest, specdec: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[str]:
+    """The address below a prefix of a proxy, in front of a server with a key."""
+    name = request.param.__name__
+    program = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+    if program is None:
+        pytest.skip(f"needs {name}")
     port = free_port()
     with serving(specdec, "-k", 4, "--api-key", KEY, "--cors", "https://llm.example.org") as server:
-        site = block("nginx").replace("listen 443 ssl", f"listen 127.0.0.1:{port}")
-        site = re.sub(r"\n +ssl_certificate.*", "", site).replace("127.0.0.1:8080", f"127.0.0.1:{server.port}")
-        folders = "".join(
-            f"{name}_temp_path {tmp_path};\n" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        (tmp_path / "nginx.conf").write_text(
-            f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/errors;\n"
-            f"events {{}}\nhttp {{\naccess_log off;\n{folders}{site}\n}}\n"
-        )
-        process = subprocess.Popen([nginx, "-p", tmp_path, "-c", tmp_path / "nginx.conf"], stderr=subprocess.PIPE)
+        command = list(map(str, [program, *request.param(tmp_path, port, server.port)]))
+        log = tmp_path / "log"
+        with log.open("w") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env={"HOME": str(tmp_path)})
         try:
             wait_until(lambda: is_listening(port) or process.poll() is not None)
-            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert process.poll() is None, log.read_text()
             yield f"http://127.0.0.1:{port}/llm/"
         finally:
             process.terminate()
@@ -109,7 +123,7 @@ def is_listening(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_stream_through_nginx(proxied: str) -> None:
+def test_a_stream_through_a_proxy(proxied: str) -> None:
     """Tokens arrive while the answer is written, not all at its end."""
     body = {"messages": [{"role": "user", "content": "def f("}], "max_tokens": 400, "stream": True, "ignore_eos": True}
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
@@ -125,9 +139,10 @@ def test_a_stream_through_nginx(proxied: str) -> None:
     assert times[2] - times[0] < (times[-1] - times[0]) / 2, "the first events do not wait for the last ones"
 
 
-def test_the_page_through_nginx(proxied: str) -> None:
-    """It finds the APIs below the prefix: all its paths are relative."""
-    with urllib.request.urlopen(proxied, timeout=60) as reply:
+def test_the_page_through_a_proxy(proxied: str) -> None:
+    """It finds the APIs below the prefix: all its paths are relative. The prefix without its slash leads there, too."""
+    with urllib.request.urlopen(proxied.rstrip("/"), timeout=60) as reply:
+        assert reply.url == proxied
         page = reply.read().decode()
     paths = re.findall(r'(?:request|post|fetch)\("([^"]+)"', page)
     assert len(paths) > 4 and not any(path.startswith("/") for path in paths)
@@ -139,7 +154,7 @@ def test_the_page_through_nginx(proxied: str) -> None:
 
 
 def test_the_container_file(specdec: pathlib.Path) -> None:
-    """It is not built here, which would need an engine and the network: its instructions and options exist."""
+    """It is not built, which would need an engine and the network: its instructions and options exist."""
     lines = block("dockerfile").replace("\\\n", "").splitlines()
     assert {line.split()[0] for line in lines} == {
         "FROM",

@@ -85,9 +85,9 @@ TEST(pieces_have_the_bytes_of_the_file_whatever_operations_do) {
     const int count = 2 + static_cast<int>(random() % 40), num_threads = 1 + static_cast<int>(random() % 4);
     const Experts experts(count);
     const std::size_t least = PieceCache::least_slots(num_threads);
-    PieceCache cache({experts.path()}, experts.pieces(),
-                     {{Experts::small, least + random() % 5}, {Experts::large, least + random() % 5}},
-                     1 + static_cast<int>(random() % 4));
+    PieceCache cache(experts.pieces(),
+                     {{Experts::small, least + random() % 5}, {Experts::large, least + random() % 5}});
+    cache.start({experts.path()}, 1 + static_cast<int>(random() % 4));
     for (int operation = 0; operation < 40; ++operation) {
       const std::vector<int> chosen = some_of(count, static_cast<int>(random() % 101), random);
       if (random() % 4 == 0) {  // a cancelled operation: nothing is taken
@@ -108,7 +108,8 @@ TEST(what_is_used_most_stays_while_others_pass_through) {
   std::vector<int> all;
   for (int i = 0; i < 60; ++i) all.push_back(i);
   for (int round = 0; round < 50; ++round) {
-    PieceCache cache({experts.path()}, experts.pieces(), {{Experts::small, 10}, {Experts::large, 10}}, 2);
+    PieceCache cache(experts.pieces(), {{Experts::small, 10}, {Experts::large, 10}});
+    cache.start({experts.path()}, 2);
     for (int i = 0; i < 20; ++i) CHECK(experts.use(cache, often, 2));
     CHECK(experts.use(cache, all, 2));  // as a prompt does
     const std::uint64_t before = cache.counts().missed;
@@ -119,20 +120,22 @@ TEST(what_is_used_most_stays_while_others_pass_through) {
 
 TEST(pieces_that_are_there_at_first_are_not_read) {
   const Experts experts(9);
-  PieceCache cache({experts.path()}, experts.pieces(), {{Experts::small, 6}, {Experts::large, 3}}, 1);
+  PieceCache cache(experts.pieces(), {{Experts::small, 6}, {Experts::large, 3}});
   for (int piece = 0; piece < 9; ++piece) {
     std::uint8_t* const memory = cache.fill(piece);
     for (std::size_t byte = 0; byte < experts.pieces()[idx(piece)].bytes; ++byte)
       memory[byte] = byte_at(experts.pieces()[idx(piece)].offset + byte);
   }
   CHECK(cache.fill(0) == nullptr);  // there is no room
+  cache.start({experts.path()}, 1);
   CHECK(experts.use(cache, {0, 1, 2, 8}, 2));
   CHECK(cache.counts().bytes_read == 0 && cache.counts().missed == 0 && cache.counts().used == 4);
 }
 
 TEST(a_file_that_became_shorter_is_an_error_until_it_is_whole_again) {
   const Experts experts(30);
-  PieceCache cache({experts.path()}, experts.pieces(), {{Experts::small, 6}, {Experts::large, 6}}, 4);
+  PieceCache cache(experts.pieces(), {{Experts::small, 6}, {Experts::large, 6}});
+  cache.start({experts.path()}, 4);
   std::vector<int> all;
   for (int i = 0; i < 30; ++i) all.push_back(i);
   CHECK(experts.use(cache, all, 2));

@@ -18,6 +18,7 @@ CHAT = ("common/chat*.*", "common/parsers/*.*", "common/peg-parser.*", "common/j
 PARTS = {
     "jinja": (*JINJA, *CHAT, "common/common.h", "common/log.h"),  # and what parses chat outputs
     "httplib": ("vendor/cpp-httplib/httplib.*",),
+    "mtmd": ("tools/mtmd/*.h", "tools/mtmd/*.cpp", "tools/mtmd/debug/*.h", "tools/mtmd/models/*"),
 }
 
 

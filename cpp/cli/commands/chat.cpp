@@ -117,7 +117,7 @@ std::string short_name_of(const std::string& path) {
 }
 
 constexpr const char* demonstration =
-    "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a "
+    "This is a demonstration: a small model that continues Python code and cannot answer. For a conversation, name a "
     "model: specdec chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
 constexpr const char* help_hint =
     "/help lists the commands, Tab completes; Alt-Enter, a \\ at the end or \"\"\" for several lines";
@@ -307,9 +307,9 @@ class Chat {
     if (has_stopped_ || answer.text.empty() || answer.text.back() != '\n') write("\n");
     if (reason == FinishReason::context) tell("(the context is full (-c); /clear starts a new conversation)");
     if (!is_typed_) return true;
-    if (has_stopped_) tell("(stopped; /more goes on)");
+    if (has_stopped_) tell("(stopped; /more continues)");
     if (reason == FinishReason::length)
-      tell("(cut at -n " + std::to_string(settings_.request.max_tokens) + "; /more goes on)");
+      tell("(cut at -n " + std::to_string(settings_.request.max_tokens) + "; /more continues)");
     note(styled(told(summary()) + "\n", Style::faint, settings_.color));
     explain_colors();
     tell_of_drafts();
@@ -407,7 +407,7 @@ class Chat {
          (conversation_.is_empty() ? ")" : "; /clear starts a new conversation)"));
   }
   void again(const std::string&) {
-    if (!conversation_.has_answer()) return tell(no_answer);
+    if (conversation_.is_empty()) return tell(no_answer);
     const ChatConversation::Answer answer = conversation_.answer();
     conversation_.set_answer({});
     try {
@@ -429,8 +429,7 @@ class Chat {
   }
   void statistics(const std::string&) {
     if (!conversation_.has_answer()) return tell(no_answer);
-    if (!report_)
-      return tell("there are no statistics of the last answer, which was not written now; /regen writes it");
+    if (!report_) return tell("there are no statistics of this answer; /regen answers the question again");
     note(statistics_text(report_->stats, report_->drafting, generator_.models().plan().draft_window,
                          generator_.plain_seconds_per_token()));
   }
@@ -460,7 +459,7 @@ class Chat {
       report_.reset();
       file_ = path;
       has_warned_ = false;
-      tell("(loaded " + printable(path) + ")");
+      tell("(loaded " + printable(path) + ": " + loaded() + ")");
     } catch (const Error& error) {
       tell(printable(error.what()));
     } catch (const std::invalid_argument& error) {
@@ -509,6 +508,12 @@ class Chat {
     note(text + (changed.empty() ? "" : "options that differ from the defaults:\n" + changed));
   }
 
+  std::string loaded() const {
+    std::string text = counted(conversation_.num_turns(), "turn");
+    if (!conversation_.system().empty()) text += " and a system prompt";
+    if (!conversation_.is_empty() && !conversation_.has_answer()) text += "; /regen answers the last question";
+    return text;
+  }
   // "120 tokens in 2 turns": what the context holds of the conversation.
   std::string used() const {
     const ChatConversation::Use use = conversation_.use();
@@ -548,14 +553,14 @@ const Chat::Command Chat::commands[] = {
     {"/system", "TEXT", "set the system prompt, also of this conversation (none: remove it); no text: show it",
      &Chat::system},
     {"/regen", "", "answer the last question again", &Chat::again},
-    {"/more", "", "go on with an answer that was cut", &Chat::more},
+    {"/more", "", "continue an answer that was cut off", &Chat::more},
     {"/undo", "", "forget the last question and its answer", &Chat::undo},
     {"/stats", "", "statistics of the last answer", &Chat::statistics},
     {"/read", "FILE", "put a text file before the next message", &Chat::read},
     {"/image", "FILE", "put a picture before the next message", &Chat::image},
     {"/show", "", "models, context, system prompt, changed options", &Chat::show},
     {"/save", "FILE", "write the conversation as JSON; -f FILE replaces a file", &Chat::save},
-    {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
+    {"/load", "FILE", "continue a conversation from such a file", &Chat::load},
     {"/set", "NAME VALUE", "change an option (temp, ...; none resets it) or color; no name: show all", &Chat::set},
 };
 

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/commands/generate_many.h"
@@ -86,8 +85,8 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep the processed prompt in FILE for later runs, which read only what FILE lacks; the output is the "
-             "same. A FILE is for one pair of models, one kind of processor and one layer placement; others and "
-             "damaged ones are replaced, files that are no prompt caches never"),
+             "same. A FILE fits one pair of models, one kind of processor and one layer placement; any other or "
+             "damaged one is replaced, but never a file that is not a prompt cache"),
         {{"--prediction"},
          "FILE",
          "text that the output is likely to repeat, such as the file being edited: drafts are copied from it, and the "
@@ -101,10 +100,9 @@ CommandLine command_line(GenerateOptions& options) {
         length,
         stop_option(options.request)}},
       {"Chat",
-       {flag(
-            {"--chat"}, options.is_chat,
-            "the prompt is a user's message, in the model's chat template; prints one answer, whose end is the model's "
-            "without -n. On a terminal its reasoning is shown too"),
+       {flag({"--chat"}, options.is_chat,
+             "the prompt is a user's message, in the model's chat template; prints one answer, which without -n ends "
+             "where the model ends it. On a terminal its reasoning is shown too"),
         text({"-sys", "--system-prompt"}, "TEXT", options.system, "system prompt"),
         template_option(options.chat_template), template_file_option(options.chat_template)}},
       model_group(options.generator),
@@ -270,6 +268,7 @@ server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
   server::ServiceOptions service_options;
   service_options.defaults = options.request;
   if (!options.has_length) service_options.defaults.max_tokens = std::numeric_limits<int>::max();
+  service_options.reads_picture_files = true;
   const server::Service service(generator, 1, service_options);
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
@@ -277,7 +276,7 @@ server::AssistantMessage ask(Generator& generator, GenerateOptions& options) {
   if (!options.request.picture_files.empty()) {
     content = nlohmann::ordered_json::array();
     for (const auto& picture : options.request.picture_files)
-      content.push_back(server::picture_part(to_base64(picture->bytes), picture->name));
+      content.push_back(server::picture_part(picture->name, picture->name));
     content.push_back({{"type", "text"}, {"text", options.request.prompt}});
   }
   messages.push_back({{"role", "user"}, {"content", std::move(content)}});

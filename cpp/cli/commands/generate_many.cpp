@@ -162,6 +162,7 @@ server::ServiceOptions service_options(const Request& defaults, const std::strin
   options.defaults.max_tokens = chat_tokens;
   options.limits_tokens = false;
   options.request_seconds = 0;
+  options.reads_picture_files = true;
   options.model_name = std::filesystem::path(model).stem().string();
   options.build = std::string(version) + ", " + build;
   return options;

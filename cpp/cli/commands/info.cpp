@@ -48,8 +48,7 @@ CommandLine command_line(InfoOptions& options) {
       "GGUF file, including models that llama.cpp cannot run. For a model split into several files, give any one of "
       "them.\n"
       "With a second file: whether it can draft for the first one (the exit status is 1 if not), what it would gain, "
-      "and "
-      "the memory that both need.";
+      "and the memory that both need.";
   line.num_positionals = 2;
   line.positional_hint = "; give one file, or a target and its draft (of a model in several files, any one)";
   line.groups = {
@@ -72,27 +71,31 @@ CommandLine command_line(InfoOptions& options) {
   return line;
 }
 
+struct ReadFile {
+  Parts parts;
+  bool can_run = true;
+};
+
 // A complete file is shown even if the model cannot run or other parts of it are missing.
-Parts read(const std::string& path) {
+ReadFile read(const std::string& path) {
   GgufFile file = GgufFile::read(path);
   try {
     Parts parts = GgufFile::with_other_parts(file);
     check_tensor_types(parts);
-    return parts;
+    return {std::move(parts)};
   } catch (const ModelError& error) {
     note(std::string("specdec info: warning: this model cannot run here: ") + error.what() + "\n");
-    return {std::move(file)};
+    return {{std::move(file)}, false};
   }
 }
 
-// Empty if all weights fit into the memory, or if the file is no model; a row that says so if the memory was given.
-std::string memory_row(const Positionals& files, const InfoOptions& options) {
+// Empty if all weights fit into the memory, or if the file is not a model; a row that says so if the memory was given.
+// draft: empty if there is none.
+std::string memory_row(const Parts& target, const Parts& draft, const InfoOptions& options) {
   GeneratorOptions generator;
   generator.memory = options.memory;
   generator.n_ctx = options.context > 0 ? std::optional<int>(options.context) : std::nullopt;
   try {
-    const Parts target = GgufFile::read_parts(local_model(files[0]));
-    const Parts draft = files.size() > 1 ? GgufFile::read_parts(local_model(files[1])) : Parts();
     const int context = generator.n_ctx.value_or(default_context_of(target));
     const CacheNeed caches = cache_need(generator, context, target, draft);
     const StreamingPlan plan = plan_streaming(generator, caches.target + caches.draft, max_draft_tokens + 1, target,
@@ -129,18 +132,20 @@ int run_info(int argc, const char* const* argv) {
   if (positionals->size() == 2) {
     if (options.metadata || options.tensors || options.check)
       throw UsageError("--metadata, --tensors and --check are for one file");
-    const PairInfo pair = pair_info(local_model((*positionals)[0]), local_model((*positionals)[1]), options.context);
-    write(options.json ? pair_json(pair) : pair_text(pair) + memory_row(*positionals, options));
+    const Parts target = GgufFile::read_parts(local_model((*positionals)[0])),
+                draft = GgufFile::read_parts(local_model((*positionals)[1]));
+    const PairInfo pair = pair_info(target, draft, options.context);
+    write(options.json ? pair_json(pair) : pair_text(pair) + memory_row(target, draft, options));
     return fits(pair) ? 0 : 1;
   }
-  const Parts parts = read(local_model((*positionals)[0]));
+  const auto [parts, can_run] = read(local_model((*positionals)[0]));
   const std::size_t checked = options.check ? check_scales(parts) : 0;
   if (options.json) {
     write(info_json(parts, options.metadata ? UINT64_MAX : few_elements));
     return 0;
   }
   write(overview_text(parts));
-  write(memory_row(*positionals, options));
+  if (can_run) write(memory_row(parts, {}, options));
   if (options.check) {
     write("\nChecked: all scales are valid (" + counted(checked, "MXFP6 tensor") + ")\n");
     if (!options.devices.empty() || !devices().empty()) {

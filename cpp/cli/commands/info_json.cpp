@@ -9,6 +9,7 @@
 #include "llama/rollback.h"
 #include "model_file/block_file.h"
 #include "model_file/head_file.h"
+#include "engine/projector_search.h"
 #include "model_file/own_head.h"
 #include "platform/huge_pages.h"
 
@@ -128,6 +129,7 @@ Json kernels_json() {
 std::string info_json(const Parts& parts, std::uint64_t max_elements) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
+  const std::string projector = find_projector("auto", file).path;
   Json json = {
       {"name", or_null(file.string("general.name"))},
       {"architecture", or_null(file.string("general.architecture"))},
@@ -149,6 +151,7 @@ std::string info_json(const Parts& parts, std::uint64_t max_elements) {
       {"rollback", name(rollback_of(file.string("general.architecture").value_or("")))},
       {"same_bits", has_same_bits(file.string("general.architecture").value_or(""))},
       {"own_head", own_head_json(parts)},
+      {"projector", projector.empty() ? Json(nullptr) : Json(projector)},
       {"head", head_json(parts)},
       {"gguf_version", file.version},
       {"alignment", file.alignment},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <utility>
 #include <variant>
 
@@ -10,6 +11,7 @@
 #include "cli/commands/kernel_families.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
+#include "engine/projector_search.h"
 #include "llama/rollback.h"
 #include "model_file/block_file.h"
 #include "model_file/head_file.h"
@@ -134,6 +136,13 @@ std::string head_text(const Parts& parts) {
   return text + ", blocks of " + counted(static_cast<std::uint64_t>(block_file(parts).block_size), "token");
 }
 
+std::string pictures_text(const GgufFile& file) {
+  const FoundProjector found = find_projector("auto", file);
+  return found.path.empty() ? ""
+                            : "with " + printable(std::filesystem::path(found.path).filename().string()) +
+                                  " beside the model, " + size_text(found.bytes);
+}
+
 std::string facts(const Parts& parts) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
@@ -159,6 +168,7 @@ std::string facts(const Parts& parts) {
       {"Rollback", rollback_text(file)},
       {"Logits", bits_text(file)},
       {"Own head", own_head_text(parts)},
+      {"Pictures", pictures_text(file)},
       {"Format", format_text},
   };
   constexpr std::size_t label = 14;

@@ -9,6 +9,7 @@
 #include "engine/memory.h"
 #include "hub/draft_gain.h"
 #include "model_file/head_file.h"
+#include "model_file/kv_cache.h"
 #include "platform/memory.h"
 
 namespace specdec::cli {
@@ -31,7 +32,7 @@ bool pays(const PairInfo& pair) { return pair.is_head || pair.fit.gain(usual_acc
 std::string verdict(const PairInfo& pair) {
   if (!problem(pair).empty()) return "These do not fit: " + printable(problem(pair));
   const std::string command = "specdec chat -m " + printable(pair.target_path) + " -md " + printable(pair.draft_path);
-  return pays(pair) ? "These fit: " + command : "These fit, but it would hardly pay: " + pair.fit.prediction();
+  return pays(pair) ? "These fit: " + command : "These fit, but the draft would hardly pay: " + pair.fit.prediction();
 }
 
 std::string row(const std::string& name, const std::string& text) { return pad(name, 12) + text + "\n"; }
@@ -62,11 +63,10 @@ std::string memory_text(const PairInfo& pair) {
 
 }  // namespace
 
-PairInfo pair_info(const std::string& target_path, const std::string& draft_path, int context) {
-  const Parts target = GgufFile::read_parts(target_path), draft = GgufFile::read_parts(draft_path);
+PairInfo pair_info(const Parts& target, const Parts& draft, int context) {
   PairInfo pair;
-  pair.target_path = target_path;
-  pair.draft_path = draft_path;
+  pair.target_path = target.front().path;
+  pair.draft_path = draft.front().path;
   pair.target_name = name_of(target);
   pair.draft_name = name_of(draft);
   pair.target_tokens = vocabulary_size(target.front()).value_or(0);
@@ -83,10 +83,10 @@ PairInfo pair_info(const std::string& target_path, const std::string& draft_path
   pair.context = context > 0 ? context : default_context_of(target);
   pair.weights = total_file_size(target) + total_file_size(draft);
   GeneratorOptions options;
-  for (const char* type : {"f16", "q8_0"}) {
-    options.kv_type = type;
+  for (const KvTypeRow& type : kv_types) {
+    options.kv_type = type.name;
     const CacheNeed need = cache_need(options, pair.context, target, draft);
-    pair.caches.push_back({type, need.target, need.draft});
+    pair.caches.push_back({type.name, need.target, need.draft});
   }
   return pair;
 }

@@ -27,8 +27,8 @@ struct PairInfo {
   std::vector<Caches> caches;
 };
 
-// context: tokens; 0: a Generator's default. Throws ModelError.
-PairInfo pair_info(const std::string& target, const std::string& draft, int context);
+// Of headers. context: tokens; 0: a Generator's default.
+PairInfo pair_info(const Parts& target, const Parts& draft, int context);
 bool fits(const PairInfo& pair);
 std::string pair_text(const PairInfo& pair);
 std::string pair_json(const PairInfo& pair);

@@ -47,23 +47,24 @@ CommandLine command_line(Arguments& arguments) {
       "appears only when it is complete.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
-  line.groups = {{"Options",
-                  {choice({"--type"}, {"mxfp6", "q3", "q2"}, arguments.type,
-                          "mxfp6; q3, q2: for a draft, Q3_K to Q5_K or Q2_K to Q4_K, which every program reads"),
-                   choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
-                          "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
-                          "mse: of that scale and its two neighbours, the one with the least squared error"),
-                   text({"--calibrate"}, "TEXT", arguments.calibration_text,
-                        "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
-                        "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
-                        "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
-                   text({"--keep"}, "REGEX", options.keep,
-                        "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
-                   integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
-                   flag({"--force"}, options.overwrite, "replace OUT if it exists"),
-                   flag({"--allow-requantize"}, options.allow_requantize,
-                        "also quantize from types below 8 bits, which loses accuracy twice"),
-                   flag({"--json"}, arguments.json, "the table as one JSON object")}}};
+  line.groups = {
+      {"Options",
+       {choice({"--type"}, {"mxfp6", "q3", "q2"}, arguments.type,
+               "mxfp6; q3, q2: for a draft, a mixture of Q3_K to Q5_K or Q2_K to Q4_K, which llama.cpp reads, too"),
+        choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
+               "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
+               "mse: of that scale and its two neighbours, the one with the least squared error"),
+        text({"--calibrate"}, "TEXT", arguments.calibration_text,
+             "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
+             "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
+             "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
+        text({"--keep"}, "REGEX", options.keep,
+             "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
+        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
+        flag({"--force"}, options.overwrite, "replace OUT if it exists"),
+        flag({"--allow-requantize"}, options.allow_requantize,
+             "also quantize from types below 8 bits, which loses accuracy twice"),
+        flag({"--json"}, arguments.json, "the table as one JSON object")}}};
   return line;
 }
 

@@ -63,6 +63,7 @@ struct ServeOptions {
   int idle_unload_seconds = 0;  // 0: never
   std::string overflow;         // empty: of the API
   std::string slot_folder;
+  bool fetches_pictures = false;
   int ping_seconds = 30;
   bool continues_answers = true;
   std::string log_format = "text", log_file;  // empty: standard error
@@ -131,7 +132,7 @@ CommandLine command_line(ServeOptions& options) {
          "NAMES",
          "names under which this server may be called, comma-separated, for example those of a reverse proxy: "
          "ai.example.com, .example.com (with all below it), * (any); localhost, addresses and names without a dot "
-         "always may (default: the name of --host)",
+         "are always allowed (default: the name of --host)",
          set_hosts},
         integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20,
                 "time limit of a request in seconds; 0: none (default: 600)"),
@@ -149,6 +150,9 @@ CommandLine command_line(ServeOptions& options) {
         text({"--slot-save-path"}, "FOLDER", options.slot_folder,
              "let clients save the caches of slots to files in this folder and restore them: POST /slots/N?action=save "
              "(default: not allowed)"),
+        flag({"--allow-image-urls"}, options.fetches_pictures,
+             "fetch pictures that clients name by http and https URLs, from public hosts only (default: not allowed; "
+             "clients send the pictures themselves)"),
         integer({"--sse-ping-interval"}, options.ping_seconds, -1, 1 << 20,
                 "seconds after which an idle stream gets a comment, so that the connection does not look dead; -1: "
                 "never (default: 30)"),
@@ -249,6 +253,7 @@ server::ServiceOptions service_options(const ServeOptions& options) {
   service.has_page = !options.has_no_page;
   service.has_strict_fields = options.has_strict_fields;
   service.slot_folder = options.slot_folder;
+  service.fetches_pictures = options.fetches_pictures;
   if (!options.overflow.empty())
     service.overflow =
         options.overflow == "drop" ? server::ServiceOptions::Overflow::drop : server::ServiceOptions::Overflow::error;

@@ -38,7 +38,7 @@ void BackgroundLines::put(const std::string& text) {
   file_ << text << std::flush;
   if (file_) return;
   file_.close();
-  note(path_ + ": the log cannot be written; it goes on here\n" + text);
+  note(path_ + ": the log cannot be written; it continues here\n" + text);
 }
 
 void BackgroundLines::work() {

@@ -1,4 +1,4 @@
-#include "hub/sha256.h"
+#include "base/sha256.h"
 
 extern "C" {
 #include <sha256/sha256.h>

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace specdec {
 
@@ -13,6 +14,11 @@ class Sha256 {
   ~Sha256();
   void add(const void* data, std::size_t bytes);
   std::string finish();  // 64 hexadecimal digits; the next add() begins a new hash
+  static std::string of(std::string_view bytes) {
+    Sha256 hash;
+    hash.add(bytes.data(), bytes.size());
+    return hash.finish();
+  }
 
  private:
   struct State;
