@@ -431,7 +431,7 @@ void AnswerReader::read_header(std::size_t end) {
     return text_.substr(at, last - at);
   };
   const auto skip_word = [&](std::initializer_list<const char*> words) {
-    const std::string word = word_at(at_);
+    std::string word = word_at(at_);
     if (std::find(words.begin(), words.end(), word) == words.end()) return std::string();
     at_ += word.size();
     return word;
@@ -505,13 +505,13 @@ AnswerReader::Step AnswerReader::read_odd_header(std::size_t end) {
 Found AnswerReader::read_json_calls(std::size_t at) {
   JsonCallsAt calls = json_calls_at(text_, at, form_->functions, has_ended());
   if (calls.found != Found::yes) return calls.found;
-  add_calls(std::move(calls.calls));
+  add_calls(calls.calls);
   at_ = text_.size();
   return Found::yes;
 }
 
-void AnswerReader::add_calls(std::vector<ToolCall> calls) {
-  for (ToolCall& call : calls) {
+void AnswerReader::add_calls(const std::vector<ToolCall>& calls) {
+  for (const ToolCall& call : calls) {
     if (!begin_call(call.id, call.name)) return;
     add_arguments(call.arguments);
   }
@@ -539,7 +539,7 @@ Found AnswerReader::read_call(std::size_t at, bool is_continued) {
     AnswerForm::OtherCalls other = form_->read_other(text_, at, has_ended());
     if (other.reading == AnswerForm::Reading::none) return Found::no;
     if (other.reading == AnswerForm::Reading::unfinished) return Found::more;
-    add_calls(std::move(other.calls));
+    add_calls(other.calls);
     at_ = other.end;
     if (phase_ != Phase::over) phase_ = Phase::tail;
     return Found::yes;

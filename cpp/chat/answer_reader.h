@@ -82,7 +82,7 @@ class AnswerReader {
   Found value_end(std::size_t& close, std::size_t& next) const;
 
   bool begin_call(const std::string& id, const std::string& name);
-  void add_calls(std::vector<ToolCall> calls);
+  void add_calls(const std::vector<ToolCall>& calls);
   void add_arguments(const std::string& text);
   void emit(std::string ChatOutput::* part, std::size_t end);
   void emit_before(std::string ChatOutput::* part, std::size_t end);
