@@ -539,7 +539,7 @@ Found AnswerReader::read_call(std::size_t at, bool is_continued) {
     AnswerForm::OtherCalls other = form_->read_other(text_, at, has_ended());
     if (other.reading == AnswerForm::Reading::none) return Found::no;
     if (other.reading == AnswerForm::Reading::unfinished) return Found::more;
-    add_calls(std::move(other.calls));
+    add_calls(other.calls);
     at_ = other.end;
     if (phase_ != Phase::over) phase_ = Phase::tail;
     return Found::yes;
