@@ -25,7 +25,18 @@ MAY_USE = {
     "speculative": {"base", "sampling"},
     "graph": {"base", "streaming", "weights", "attention"},
     "chat": {"base", "pictures"},
-    "llama": {"base", "platform", "pictures", "streaming", "disk_cache", "gguf", "model_file", "graph", "speculative", "sampling"},
+    "llama": {
+        "base",
+        "platform",
+        "pictures",
+        "streaming",
+        "disk_cache",
+        "gguf",
+        "model_file",
+        "graph",
+        "speculative",
+        "sampling",
+    },
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {
         "base",
@@ -43,7 +54,19 @@ MAY_USE = {
         "constraints",
     },
     "server": {"base", "platform", "pictures", "llama", "chat", "sampling", "speculative", "engine"},
-    "bindings": {"base", "platform", "pictures", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
+    "bindings": {
+        "base",
+        "platform",
+        "pictures",
+        "gguf",
+        "model_file",
+        "hub",
+        "weights",
+        "sampling",
+        "speculative",
+        "llama",
+        "chat",
+    }
     | {"quantize", "engine"},
     "cli": {
         "base",

@@ -426,8 +426,7 @@ void register_generator(py::module_& m) {
               return ChatPrompt{std::move(request), std::move(parser)};
             });
           },
-          "messages"_a, "pictures"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a,
-          "continues_answer"_a,
+          "messages"_a, "pictures"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a, "continues_answer"_a,
           "The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose marks "
           "(picture_mark()) stand in the messages. Control tokens written in messages "
           "and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; "

@@ -171,7 +171,8 @@ std::string text_of(const Json& parts, PictureFiles& pictures) {
                          : Json();
     const std::string given = url.is_string() ? url.get<std::string>() : "";
     const std::size_t comma = given.compare(0, 5, "data:") == 0 ? given.find(',') : std::string::npos;
-    const auto bytes = comma == std::string::npos ? std::nullopt : from_base64(std::string_view(given).substr(comma + 1));
+    const auto bytes =
+        comma == std::string::npos ? std::nullopt : from_base64(std::string_view(given).substr(comma + 1));
     if (!bytes)
       throw std::invalid_argument("a part of a message must be a \"text\", or an \"image_url\" with a data URL");
     pictures.push_back(std::make_shared<PictureFile>(PictureFile{"a picture of the conversation", *bytes}));

@@ -22,7 +22,8 @@ ChatTexts texts_of(const Model& model) {
 
 }  // namespace
 
-Chat::Chat(const Model& target, PictureReader& reader, const std::optional<std::string>& given, int n_ctx, JsonCalls json_calls)
+Chat::Chat(const Model& target, PictureReader& reader, const std::optional<std::string>& given, int n_ctx,
+           JsonCalls json_calls)
     : vocabulary_(target.vocabulary()),
       texts_(texts_of(target)),
       reader_(reader),

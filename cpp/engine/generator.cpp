@@ -47,7 +47,8 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
     : options_(checked(options)),
       models_(load_models(options_, std::move(threads))),
       pictures_(models_.shared_target(), models_.picture_options()),
-      chat_(models_.target_model(), pictures_, options_.chat_template, models_.n_ctx(), json_calls(options_.json_tool_calls)),
+      chat_(models_.target_model(), pictures_, options_.chat_template, models_.n_ctx(),
+            json_calls(options_.json_tool_calls)),
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
       draft_length_(auto_options(models_.target_model())),
@@ -115,8 +116,8 @@ Text Generator::prompt_of(const Request& request, const CancelCheck& cancelled) 
   Text prompt(request.prompt_tokens);
   prompt.pictures = request.pictures;
   if (prompt.tokens.empty()) {
-    prompt = read_prompt(vocabulary(), pictures_, MarkedText{request.prompt, {}}, request.picture_files, n_ctx(),
-                         cancelled);
+    prompt =
+        read_prompt(vocabulary(), pictures_, MarkedText{request.prompt, {}}, request.picture_files, n_ctx(), cancelled);
   }
   if (prompt.tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
   check_tokens("a prompt token", prompt, models_.token_ids());

@@ -149,9 +149,9 @@ class Planner {
   }
 
   StreamingPlan streaming_with(const std::string& draft_weights) const {
-    return specdec::plan_streaming(options_, plan_.memory.caches + plan_.projector.bytes, max_draft_tokens + 1, plan_.target.parts,
-                                   plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), draft_weights,
-                                   available_memory());
+    return specdec::plan_streaming(options_, plan_.memory.caches + plan_.projector.bytes, max_draft_tokens + 1,
+                                   plan_.target.parts, plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(),
+                                   draft_weights, available_memory());
   }
 
   // A copy of the target in 3 bits has far more drafts accepted than one in 2; but the target needs some memory, too.

@@ -18,8 +18,7 @@ void PictureReader::load() {
 
 std::shared_ptr<const Projector> PictureReader::loaded() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!projector_)
-    projector_ = Projector::load(options_.projector, target_, options_.num_threads, options_.batch_size);
+  if (!projector_) projector_ = Projector::load(options_.projector, target_, options_.num_threads, options_.batch_size);
   return projector_;
 }
 

@@ -37,9 +37,7 @@ PrefixCache::Best PrefixCache::best_prefix(const Text& prompt, int usable) {
   return best;
 }
 
-int PrefixCache::longest_prefix(const Text& prompt, int usable) {
-  return best_prefix(prompt, usable).length;
-}
+int PrefixCache::longest_prefix(const Text& prompt, int usable) { return best_prefix(prompt, usable).length; }
 
 bool PrefixCache::restore(const Text& prompt, int usable, int slot) {
   Best best = best_prefix(prompt, usable);

@@ -62,7 +62,7 @@ class PrefixCache final : public PrefixStore {
   List kept_;  // the last used first
   std::uint64_t memory_used_ = 0;
   int too_long_ = std::numeric_limits<int>::max();  // tokens of the shortest prefix that could not be restored
-  std::map<int, Text> in_folder_;  // by slot: the text that idle() last found there, or wrote
+  std::map<int, Text> in_folder_;                   // by slot: the text that idle() last found there, or wrote
 };
 
 }  // namespace specdec

@@ -70,7 +70,7 @@ struct Request {
   std::optional<ReasoningMarks> reasoning;
   // Parses an answer that may have at most one call: the output ends where a second call begins. Null: no limit.
   std::shared_ptr<const ChatOutputParser> one_call;
-  std::string constraint_name;     // for errors; empty: the option's name
+  std::string constraint_name;  // for errors; empty: the option's name
   void set_prompt(Text text);
   const char* constraint() const;  // the name of the constraint that is given; null: none
   void drop_constraint();

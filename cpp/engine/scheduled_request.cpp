@@ -35,8 +35,8 @@ std::uint64_t request_word(std::int64_t id, const Request& request, int num_draf
 
 }  // namespace
 
-ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, Text prompt,
-                                   std::uint64_t seed, int num_draft_tokens, sampling::TokenRules rules)
+ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, Text prompt, std::uint64_t seed,
+                                   int num_draft_tokens, sampling::TokenRules rules)
     : id_(id),
       sequence_(-1, request.sampling,
                 std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens)),

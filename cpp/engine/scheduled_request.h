@@ -21,8 +21,8 @@ class ScheduledRequest {
  public:
   // id: unique among the requests of a generator. num_draft_tokens: 0 if there is no draft. Throws ArgumentError for an
   // empty stop string.
-  ScheduledRequest(std::int64_t id, const Request& request, Text prompt, std::uint64_t seed,
-                   int num_draft_tokens, sampling::TokenRules rules = {});
+  ScheduledRequest(std::int64_t id, const Request& request, Text prompt, std::uint64_t seed, int num_draft_tokens,
+                   sampling::TokenRules rules = {});
 
   // The constraint that the output obeys; null: none. To be set before the request begins.
   void constrain(std::unique_ptr<sampling::Constraint> constraint);

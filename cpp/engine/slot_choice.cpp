@@ -25,8 +25,8 @@ int held_elsewhere(const std::vector<SlotChoice::Slot>& slots, std::size_t slot)
 
 }  // namespace
 
-std::optional<SlotChoice::Chosen> SlotChoice::choose(const Text& prompt, int usable,
-                                                     const std::vector<Slot>& slots, int stored) {
+std::optional<SlotChoice::Chosen> SlotChoice::choose(const Text& prompt, int usable, const std::vector<Slot>& slots,
+                                                     int stored) {
   std::vector<int> prefixes;
   for (const Slot& slot : slots) prefixes.push_back(prefix_in(slot, prompt, std::min(usable, slot.usable)));
   const auto source = std::max_element(prefixes.begin(), prefixes.end());

@@ -36,8 +36,7 @@ class SlotChoice {
 
   // usable: how many tokens of the prompt need not be read if they are cached. stored: the length of the prompt's
   // longest prefix that is kept outside the slots. Nullopt: no slot is free.
-  std::optional<Chosen> choose(const Text& prompt, int usable, const std::vector<Slot>& slots,
-                               int stored = 0);
+  std::optional<Chosen> choose(const Text& prompt, int usable, const std::vector<Slot>& slots, int stored = 0);
 
   // Call this when a request begins or ends in the slot with this number.
   void use(int number) noexcept;

@@ -15,9 +15,7 @@ SlotLedger::State SlotLedger::state(int place) const {
   return request->has_slot() ? State::busy : State::idle;
 }
 
-const Text* SlotLedger::text(int place) const {
-  return holder(place) ? &holder(place)->sequence() : nullptr;
-}
+const Text* SlotLedger::text(int place) const { return holder(place) ? &holder(place)->sequence() : nullptr; }
 
 int SlotLedger::place_of(int number) const {
   const auto found =

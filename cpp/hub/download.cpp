@@ -47,7 +47,12 @@ std::string gigabytes(std::uint64_t bytes) {
 class Download {
  public:
   Download(const HubName& name, const HubCallbacks& callbacks, bool with_projector)
-      : name_(name), with_projector_(with_projector), callbacks_(callbacks), cache_(name.repository), endpoint_(hub_endpoint()), token_(hub_token()) {}
+      : name_(name),
+        with_projector_(with_projector),
+        callbacks_(callbacks),
+        cache_(name.repository),
+        endpoint_(hub_endpoint()),
+        token_(hub_token()) {}
 
   std::string run() {
     if (is_hub_offline())

@@ -100,9 +100,7 @@ void check_kv_type(const Model& model, KvType type) {
 // Of attention, while this exists.
 class Causality {
  public:
-  Causality(llama_context* context, bool is_causal) : context_(context) {
-    llama_set_causal_attn(context_, is_causal);
-  }
+  Causality(llama_context* context, bool is_causal) : context_(context) { llama_set_causal_attn(context_, is_causal); }
   ~Causality() { llama_set_causal_attn(context_, true); }
   Causality(const Causality&) = delete;
   Causality& operator=(const Causality&) = delete;

@@ -275,14 +275,14 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
     default:
       throw std::logic_error("a context of a drafting head needs one");
   }
-  std::unique_ptr<HeadContext> context(new HeadContext(std::move(model), std::move(threads), options, setup, {}, target));
+  std::unique_ptr<HeadContext> context(
+      new HeadContext(std::move(model), std::move(threads), options, setup, {}, target));
   llama_set_nextn_layer_offset(context->get(), layer);
   return context;
 }
 
 HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
-                         const Options& options, const Setup& setup, const Reading& reading,
-                         const Context& target)
+                         const Options& options, const Setup& setup, const Reading& reading, const Context& target)
     : Context(std::move(model), std::move(threads), options, setup),
       reading_(reading),
       target_(target),
@@ -317,8 +317,7 @@ void HeadContext::add(const PassPart& part) {
     const float* const row = next_row_;
     if (next_row_ != nullptr) next_row_ += hidden_size_;
     // Places that share a position cannot be read one after another.
-    const bool is_skipped =
-        part.tokens[i] == in_picture && target_.shares_position(part.slot, length(part.slot));
+    const bool is_skipped = part.tokens[i] == in_picture && target_.shares_position(part.slot, length(part.slot));
     if (is_skipped || !reads(part, i)) {
       places_.push_back(-1);
       if (is_skipped) skip_picture(part.slot, &target_);

@@ -77,12 +77,12 @@ class HeadContext : public Context, public HeadLayers {
       int token) const override;  // for some heads (OwnHeadInfo::rows_need_logits) only the last token of an input
 
  protected:
-  // How a head reads a text, at the target's positions. Of a token that it does not read, only the place is counted, and
-  // pictures under M-RoPE are not read, but their last row is.
+  // How a head reads a text, at the target's positions. Of a token that it does not read, only the place is counted,
+  // and pictures under M-RoPE are not read, but their last row is.
   struct Reading {
-    bool only_last = false;                    // of a pass
-    bool skips_first = false;                  // of the text, unless it is the last so far
-    bool makes_rows_together = false;          // llama.cpp computes logits for every token of a pass that computes any
+    bool only_last = false;            // of a pass
+    bool skips_first = false;          // of the text, unless it is the last so far
+    bool makes_rows_together = false;  // llama.cpp computes logits for every token of a pass that computes any
     bool takes_position = false;       // each token has the position that the target reads next
   };
   HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -101,10 +101,10 @@ class HeadContext : public Context, public HeadLayers {
   std::vector<float> read_rows_;     // of the running pass: [batch_size()][hidden_size_]
   const float* next_row_ = nullptr;  // of the inputs' tokens; null: zeros
   bool wants_all_rows_ = false;
-  std::vector<int> places_;  // in the last pass's batch, of the inputs' tokens; -1: not read
+  std::vector<int> places_;    // in the last pass's batch, of the inputs' tokens; -1: not read
   std::vector<float> no_row_;  // of a place that is not read: [hidden_size_]
-  std::vector<int> rows_;    // rows of logits among those that llama.cpp computed in the last pass
-  int num_made_rows_ = 0;    // rows that llama.cpp computed in the last pass
+  std::vector<int> rows_;      // rows of logits among those that llama.cpp computed in the last pass
+  int num_made_rows_ = 0;      // rows that llama.cpp computed in the last pass
 };
 
 }  // namespace specdec

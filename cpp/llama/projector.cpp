@@ -122,8 +122,7 @@ void Projector::fail(const std::string& error) const {
   if (at == std::string::npos) throw ModelError(path_ + ": llama.cpp cannot read this projector: " + error);
   fail_file(path_,
             "is for another model: its rows are " + std::to_string(std::atoi(error.c_str() + at + name.size())) +
-                " wide, and " + target_->path() + " reads rows of " +
-                std::to_string(row_size()),
+                " wide, and " + target_->path() + " reads rows of " + std::to_string(row_size()),
             "give the projector that belongs to that model");
 }
 
@@ -132,9 +131,8 @@ Projector::~Projector() = default;
 int Projector::row_size() const { return llama_model_n_embd_inp(target_->get()); }
 
 Text Projector::read(const Pixels& pixels) const {
-  const std::unique_ptr<mtmd_bitmap, FreeBitmap> bitmap(mtmd_bitmap_init(static_cast<std::uint32_t>(pixels.width),
-                                                                         static_cast<std::uint32_t>(pixels.height),
-                                                                         pixels.rgb.data()));
+  const std::unique_ptr<mtmd_bitmap, FreeBitmap> bitmap(mtmd_bitmap_init(
+      static_cast<std::uint32_t>(pixels.width), static_cast<std::uint32_t>(pixels.height), pixels.rgb.data()));
   const std::unique_ptr<mtmd_input_chunks, FreeChunks> chunks(mtmd_input_chunks_init());
   const mtmd_input_part part{nullptr, bitmap.get()};
   const mtmd_input_part* const parts[] = {&part};

@@ -1,6 +1,6 @@
-// A projector: the encoder, in a file beside a model's, that makes rows of the model's embedding of a picture (llama.cpp's
-// tools/mtmd). It turns pixels into the part of a text that stands for them: marks of the model's own, and one picture or,
-// where a model reads tiles, several.
+// A projector: the encoder, in a file beside a model's, that makes rows of the model's embedding of a picture
+// (llama.cpp's tools/mtmd). It turns pixels into the part of a text that stands for them: marks of the model's own, and
+// one picture or, where a model reads tiles, several.
 #pragma once
 
 #include <memory>

@@ -56,8 +56,7 @@ struct SlotText {
   int num_cells() const {
     int count = length - first;
     for (const Picture& picture : pictures) {
-      if (!picture.has_cells)
-        count -= std::max(0, std::min(length, picture.end()) - std::max(first, picture.place));
+      if (!picture.has_cells) count -= std::max(0, std::min(length, picture.end()) - std::max(first, picture.place));
     }
     return count;
   }

@@ -1,7 +1,8 @@
 // Decodes picture files: PNG, JPEG, GIF (its first frame) and BMP.
 //
-// Transparent pixels are laid over white, 16 bits become 8, CMYK and grey become RGB, an orientation flag is obeyed, and
-// a colour profile is not. The files come from anywhere, so the bytes, the pixels and the decoder's memory are bounded.
+// Transparent pixels are laid over white, 16 bits become 8, CMYK and grey become RGB, an orientation flag is obeyed,
+// and a colour profile is not. The files come from anywhere, so the bytes, the pixels and the decoder's memory are
+// bounded.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A picture that a caller gives with a prompt, as the bytes of a file, and the mark that stands for it in the text until
-// the prompt is tokenized.
+// A picture that a caller gives with a prompt, as the bytes of a file, and the mark that stands for it in the text
+// until the prompt is tokenized.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,8 @@
 
 namespace specdec {
 
-// While it exists, what stb_image allocates on this thread is limited to so many bytes together; beyond, decoding fails.
+// While it exists, what stb_image allocates on this thread is limited to so many bytes together; beyond, decoding
+// fails.
 class StbMemory {
  public:
   explicit StbMemory(std::size_t most_bytes);

@@ -5,8 +5,8 @@
 
 namespace specdec {
 
-// ip: an IPv4 or IPv6 address as text. False for loopback, private, link-local, shared, reserved and multicast ones, for
-// those that embed an IPv4 address, and for all that is no address.
+// ip: an IPv4 or IPv6 address as text. False for loopback, private, link-local, shared, reserved and multicast ones,
+// for those that embed an IPv4 address, and for all that is no address.
 bool is_public_address(const std::string& ip);
 
 }  // namespace specdec

@@ -65,9 +65,11 @@ void add_user_blocks(Json& messages, const std::string& path, const Json& blocks
     } else if (type == "tool_result") {
       end_text();
       const Json* content = block.find("content");
-      Json result = {{"role", "tool"},
-                     {"tool_call_id", block.required_text("tool_use_id")},
-                     {"content", content == nullptr ? Json("") : content_with_pictures(block.path("content"), *content, {"text"})}};
+      Json result = {
+          {"role", "tool"},
+          {"tool_call_id", block.required_text("tool_use_id")},
+          {"content",
+           content == nullptr ? Json("") : content_with_pictures(block.path("content"), *content, {"text"})}};
       if (block.flag("is_error", false)) result["is_error"] = true;  // for templates that use it
       messages.push_back(std::move(result));
     } else {

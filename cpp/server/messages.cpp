@@ -155,8 +155,9 @@ std::string read_content(const std::string& path, const Json& content, const std
       continue;
     }
     if (std::find(types.begin(), types.end(), type) == types.end()) {
-      throw wrong_value(part.path("type"), type,
-                        "\"" + types[0] + "\"" + (read_picture ? " or \"image_url\"" : "; only text is supported here"));
+      throw wrong_value(
+          part.path("type"), type,
+          "\"" + types[0] + "\"" + (read_picture ? " or \"image_url\"" : "; only text is supported here"));
     }
     text += (i == 0 ? "" : "\n") + part.required_text(type == "refusal" ? "refusal" : "text");
   }
@@ -252,8 +253,8 @@ void drop_unused_pictures(Conversation& conversation) {
 
 }  // namespace
 
-Text fitting_prompt(const Service& service, Conversation& conversation, const Client& client,
-                                  bool is_ollamas, int num_ctx) {
+Text fitting_prompt(const Service& service, Conversation& conversation, const Client& client, bool is_ollamas,
+                    int num_ctx) {
   using Overflow = ServiceOptions::Overflow;
   const Overflow overflow = service.options().overflow;
   const bool drops = overflow == Overflow::drop || (overflow == Overflow::of_api && is_ollamas);

@@ -25,15 +25,14 @@ std::string read_role(const Fields& message);
 std::string read_arguments(const Fields& function);
 
 // A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of these types, joined with
-// newlines. read_picture: called for pictures among them (picture_parts.h), returns what stands for each; null: pictures
-// are errors.
+// newlines. read_picture: called for pictures among them (picture_parts.h), returns what stands for each; null:
+// pictures are errors.
 using PictureRead = std::function<std::string(const Fields& part)>;
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types,
                          const PictureRead& read_picture = nullptr);
 
 // The prompt of a conversation. If the template fails, the error is the request's, because templates check their input.
-Text prompt_of(const Service& service, const Conversation& conversation,
-               const std::function<bool()>& cancelled);
+Text prompt_of(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled);
 
 std::size_t num_prompt_tokens(const Service& service, const Conversation& conversation,
                               const std::function<bool()>& cancelled);  // also if they do not fit the context
@@ -42,8 +41,8 @@ std::size_t num_prompt_tokens(const Service& service, const Conversation& conver
 // fit, the oldest are removed from the conversation until the rest fits with room for a token; messages of the system
 // and the last turn stay. The client's record gets their number. Throws ContextFull if that is not enough, or not
 // allowed.
-Text fitting_prompt(const Service& service, Conversation& conversation, const Client& client,
-                                  bool is_ollamas = false, int num_ctx = 0);
+Text fitting_prompt(const Service& service, Conversation& conversation, const Client& client, bool is_ollamas = false,
+                    int num_ctx = 0);
 
 HttpReply apply_template(Service& service, const HttpRequest& http);
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http);  // {"input_tokens": ...}

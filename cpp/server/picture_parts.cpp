@@ -64,8 +64,7 @@ std::string fetched(const std::string& path, const std::string& url) {
 
 bool is_picture(const Json& part) {
   const auto type = part.is_object() ? part.find("type") : part.end();
-  return part.is_object() && type != part.end() &&
-         (*type == "image_url" || *type == "input_image" || *type == "image");
+  return part.is_object() && type != part.end() && (*type == "image_url" || *type == "input_image" || *type == "image");
 }
 
 Json picture_part(const std::string& url, const std::string& path) {

@@ -171,7 +171,9 @@ def draft_of(sources: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLi
 
 def common_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Raises the error that concerns all requests of a batch."""
-    _core.check_request_options(**{name: value for name, value in options.items() if name not in (*CHAT_OPTIONS, "images")})
+    _core.check_request_options(
+        **{name: value for name, value in options.items() if name not in (*CHAT_OPTIONS, "images")}
+    )
     return dict(options)
 
 

@@ -149,5 +149,5 @@ def _image_of(name: str, part: Mapping[str, Any]) -> Any:
     if isinstance(given, Mapping):  # OpenAI's {"url": ...}
         given = given.get("url")
     if given is None:
-        raise ValueError(f"{name} is a picture without one; give it as \"image\" or \"image_url\"")
+        raise ValueError(f'{name} is a picture without one; give it as "image" or "image_url"')
     return given

@@ -38,8 +38,10 @@ TEST(files_draft_context_and_memory_of_a_pair) {
   CHECK(!plan.target.offload.is_used() && plan.target.place.key.empty() && plan.target.place.text.empty());
   CHECK(!plan.has_found_own_head && !plan.has_found_head_file && !plan.has_default_place);
   CHECK(!plan.compares_places_of_draft && plan.notes.empty());
-  CHECK(plan.memory.weights == plan.target.parts.front().file_size + plan.draft->parts.front().file_size);
-  CHECK(plan.memory.total() == memory_need(options).total());
+  CHECK(!plan.projector.path.empty() && plan.projector.bytes > 0);  // that of the digits
+  CHECK(plan.memory.weights ==
+        plan.target.parts.front().file_size + plan.draft->parts.front().file_size + plan.projector.bytes);
+  CHECK(plan.memory.total() == plan.projector.bytes + memory_need(options).total());
 }
 
 TEST(a_plan_without_a_draft_model) {

@@ -79,6 +79,7 @@ GeneratorOptions changed_generator() {
   options.max_queue_size = 6;
   options.num_draft_tokens = 4;
   options.draft_tree = 16;
+  options.mmproj = "p.gguf";
   return options;
 }
 

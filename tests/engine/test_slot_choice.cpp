@@ -27,15 +27,15 @@ struct Machine {
   // Runs a request that makes `answer` tokens; returns how many tokens of its prompt were read.
   int run(const Text& prompt, int answer = 0) {
     std::vector<SlotChoice::Slot> slots;
-    for (const Text& text : contents)
-      slots.push_back({true, &text, text.length(), static_cast<int>(slots.size())});
+    for (const Text& text : contents) slots.push_back({true, &text, text.length(), static_cast<int>(slots.size())});
     const auto chosen = choice.choose(prompt, prompt.length() - 1, slots);
     CHECK(chosen.has_value());
     slot = chosen->slot;
     choice.use(slot);
     const int cached = std::max(chosen->prefix, chosen->source_prefix);
     contents[static_cast<std::size_t>(slot)] = prompt;
-    for (int i = 0; i < answer; ++i) contents[static_cast<std::size_t>(slot)].tokens.push_back(prompt.tokens.back() + 1 + i);
+    for (int i = 0; i < answer; ++i)
+      contents[static_cast<std::size_t>(slot)].tokens.push_back(prompt.tokens.back() + 1 + i);
     choice.use(slot);
     return prompt.length() - cached;
   }

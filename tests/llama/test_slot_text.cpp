@@ -1,9 +1,8 @@
 // Places, positions and cells of a text with pictures, compared with lists that have one entry for each place.
-#include "llama/slot_text.h"
-
 #include <vector>
 
 #include "check.h"
+#include "llama/slot_text.h"
 
 using specdec::SlotText;
 
@@ -85,3 +84,5 @@ TEST(places_that_are_not_read) {
   for (int place = 2; place < 7; ++place) head.skip_place(target.text.picture_at(place));
   CHECK(head.length == 7 && head.next_position() == 5 && head.num_cells() == 2 && head.pictures.size() == 1);
 }
+
+TEST_MAIN()

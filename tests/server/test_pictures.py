@@ -194,7 +194,9 @@ def test_urls_of_this_machine_are_refused(specdec: pathlib.Path, pair: pathlib.P
             assert reply.status == 400, reply.text
             message = reply.json["error"]["message"]
             assert "its address is not public" in message or "connect" in message.lower(), message
-        assert "fetches nothing" in chat(server, [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]).text
+        assert (
+            "fetches nothing" in chat(server, [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]).text
+        )
 
 
 def test_old_pictures_are_dropped_with_their_turns(specdec: pathlib.Path, pair: pathlib.Path) -> None:
@@ -210,7 +212,11 @@ def test_old_pictures_are_dropped_with_their_turns(specdec: pathlib.Path, pair: 
 
 
 def test_the_program(
-    specdec: pathlib.Path, pair: pathlib.Path, tmp_path: pathlib.Path, answers: dict[bytes, str], run: Callable[..., Any]
+    specdec: pathlib.Path,
+    pair: pathlib.Path,
+    tmp_path: pathlib.Path,
+    answers: dict[bytes, str],
+    run: Callable[..., Any],
 ) -> None:
     common = ["-m", pair, "-c", "700", "--temp", "0", "-n", "12", "--chat-template", "chatml"]
     for picture, answer in answers.items():
@@ -242,7 +248,9 @@ def run(specdec: pathlib.Path) -> Callable[..., str]:
     return of
 
 
-def test_the_page_takes_a_dropped_picture(seeing: Server, page_of: Callable[[str], Page], answers: dict[bytes, str]) -> None:
+def test_the_page_takes_a_dropped_picture(
+    seeing: Server, page_of: Callable[[str], Page], answers: dict[bytes, str]
+) -> None:
     page = page_of(seeing.url)
     page.run(
         """

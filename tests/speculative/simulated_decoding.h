@@ -79,8 +79,8 @@ struct Speed {
 };
 
 // A sequence of one token.
-struct Text {
-  Text() {
+struct SimulatedText {
+  SimulatedText() {
     sequence.tokens = {0};
     sequence.num_committed = 1;
     sequence.num_draft_tokens = auto_draft_tokens;
@@ -137,7 +137,7 @@ class Machine {
   }
 
   // Copies are all known at once. Without a draft model every place has one.
-  void copy(const World& world, Text& t, int num_unread) {
+  void copy(const World& world, SimulatedText& t, int num_unread) {
     std::vector<Place> places;
     if (!world.draft_pass) {
       for (int i = 0; i < most_drafts; ++i) places.push_back(next_place(world));
@@ -166,7 +166,7 @@ class Machine {
   }
 
   // False where the sequence ends.
-  bool draft(const World& world, Text& t) {
+  bool draft(const World& world, SimulatedText& t) {
     Sequence& s = t.sequence;
     const Place& place = next_place(world);
     t.num_read = s.num_drafted();
@@ -181,15 +181,15 @@ class Machine {
     log_slowness_ = 0.995 * log_slowness_ + world.drift * (2.0 * random_() - 1.0);
     const int num_sequences = world.num_sequences;
     num_unread_.resize(static_cast<std::size_t>(num_sequences), 1);
-    std::vector<Text> texts(static_cast<std::size_t>(num_sequences));
-    std::vector<Text*> running, going_on;
-    const auto unread = [&](const Text& t) {  // while nothing was read in this cycle
+    std::vector<SimulatedText> texts(static_cast<std::size_t>(num_sequences));
+    std::vector<SimulatedText*> running, going_on;
+    const auto unread = [&](const SimulatedText& t) {  // while nothing was read in this cycle
       return num_unread_[static_cast<std::size_t>(&t - texts.data())] + t.sequence.num_drafted();
     };
-    const auto worth_a_row = [&](const Text& t) { return rule_.worth_a_row(t.sequence, unread(t)); };
+    const auto worth_a_row = [&](const SimulatedText& t) { return rule_.worth_a_row(t.sequence, unread(t)); };
     rule_.begin_cycle(num_sequences);
     const bool is_proposing = world.proposing == 1.0 || random_() < world.proposing;
-    for (Text& t : texts) {
+    for (SimulatedText& t : texts) {
       if (!is_proposing) continue;
       if (!world.draft_pass || world.repetition) copy(world, t, unread(t));
       if (world.draft_pass && worth_a_row(t)) running.push_back(&t);
@@ -199,7 +199,7 @@ class Machine {
     for (bool first = true; !running.empty(); first = false) {
       const auto rows = static_cast<int>(running.size());
       int num_tokens = rows;
-      for (Text* t : running) {
+      for (SimulatedText* t : running) {
         if (first && world.repetition) num_tokens += unread(*t) - 1;
         has_read[static_cast<std::size_t>(t - texts.data())] = true;
       }
@@ -209,7 +209,7 @@ class Machine {
       undisturbed += pass;
       proposing += measured;
       going_on.clear();
-      for (Text* t : running) {
+      for (SimulatedText* t : running) {
         if (draft(world, *t) && rule_.worth_a_row(t->sequence, world.fills_blocks ? 0 : 1)) going_on.push_back(t);
       }
       if (!is_there) rule_.record_draft_pass(rows, num_tokens, measured);
@@ -218,7 +218,7 @@ class Machine {
     int longest = 0, num_made = 0;
     double tokens = num_sequences;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      const Text& t = texts[i];
+      const SimulatedText& t = texts[i];
       longest = std::max(longest, t.sequence.num_drafted());
       num_made += t.num_accepted + 1;
       tokens += t.expected;

@@ -454,7 +454,7 @@ struct Constrained {
   SuffixProposer suffix;
   std::unique_ptr<Sequence> sequence;
   Tokens run(Proposer* proposer, int k, double temperature, Verification verification,
-           const toy::Allowed& allowed = six_then_end) {
+             const toy::Allowed& allowed = six_then_end) {
     target.end_of_generation = draft.end_of_generation = 7;
     Decoder decoder(target, proposer);
     sequence = sequence_of({0, 1, 2, 0, 1}, k, 40, temperature);

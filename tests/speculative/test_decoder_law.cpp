@@ -56,7 +56,7 @@ struct Setting {
 };
 
 Tokens prompt = {0, 1, 0};
-std::vector<Picture> pictures;  // of the prompt
+std::vector<Picture> pictures;               // of the prompt
 const Tokens earlier_output = {1, 0, 1, 1};  // of another sequence
 
 // The logits of forbidden tokens become -inf before all transforms. xtc_draw: of the place.
@@ -456,7 +456,9 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
         return layers.logits_after(layers.expected(text, enumerated->num_committed));
       };
     if (is_layered)
-      draft.table = [&](const Tokens& text) { return toy::layered_logits_after(both, text, enumerated->num_committed); };
+      draft.table = [&](const Tokens& text) {
+        return toy::layered_logits_after(both, text, enumerated->num_committed);
+      };
     if (is_block) {
       draft.table = [&](const Tokens& text) {
         const int places = replace.draft_length ? 3 : num_places;
@@ -532,7 +534,7 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     }
     if (setting.exact_length) CHECK(sequence.finish == Finish::max_tokens && sequence.num_committed == wanted);
     const Tokens output(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()),
-                      sequence.tokens.begin() + wanted);
+                        sequence.tokens.begin() + wanted);
     law[output] += explorer.weight;
     total += explorer.weight;
   } while (explorer.advance());
@@ -614,16 +616,9 @@ TEST(law_holds_after_a_picture) {
   picture.num_positions = 2;
   picture.key = "a picture";
   pictures = {picture};
-  constexpr Draft kinds[] = {Draft::model,
-                             Draft::ngram,
-                             Draft::suffix,
-                             Draft::combined,
-                             Draft::head,
-                             Draft::head_and_copies,
-                             Draft::layered_head,
-                             Draft::window,
-                             Draft::window_and_copies,
-                             Draft::block};
+  constexpr Draft kinds[] = {
+      Draft::model,           Draft::ngram,        Draft::suffix, Draft::combined,          Draft::head,
+      Draft::head_and_copies, Draft::layered_head, Draft::window, Draft::window_and_copies, Draft::block};
   for (const Draft kind : kinds) {
     Setting s = setting_of(2, 2, 3, true);
     s.params.repeat_penalty = 1.3;

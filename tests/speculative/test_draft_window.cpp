@@ -116,7 +116,8 @@ TEST(what_is_read_depends_on_where_reading_began_alone) {
             CHECK(model.first(0) <= window.begin(last) && last + 1 - model.first(0) <= size);
             seen.resize(static_cast<std::size_t>(last) + 1, -1);
             seen.back() = model.last_value(0);
-            const Tokens drafts = random_text(std::min(3, window.end(last) - last - 1), static_cast<std::uint64_t>(last));
+            const Tokens drafts =
+                random_text(std::min(3, window.end(last) - last - 1), static_cast<std::uint64_t>(last));
             if (!drafts.empty()) model.decode({{0, drafts.data(), static_cast<int>(drafts.size()), 0}});
             window.truncate(0, last + 1);
             CHECK(model.length(0) == last + 1);

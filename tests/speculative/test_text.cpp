@@ -1,9 +1,8 @@
 // Texts with pictures: what two begin with, and where they may be cut.
-#include "speculative/text.h"
-
 #include <string>
 
 #include "check.h"
+#include "speculative/text.h"
 
 namespace {
 
@@ -60,3 +59,5 @@ TEST(no_picture_is_cut) {
   const Text prefix = prefix_of(text, 6);
   CHECK(prefix.length() == 6 && prefix.pictures.size() == 1 && prefix.pictures[0].rows == nullptr);
 }
+
+TEST_MAIN()

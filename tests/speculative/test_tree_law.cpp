@@ -287,7 +287,9 @@ TEST(law_holds_for_argmax_drafts) {
 
 TEST(law_is_the_constrained_targets) {
   Setting s = setting_of(3, 3, 2);
-  s.allowed = [](const Tokens& text) -> std::uint32_t { return text.empty() ? 0b110 : text.back() == 1 ? 0b101 : 0b011; };
+  s.allowed = [](const Tokens& text) -> std::uint32_t {
+    return text.empty() ? 0b110 : text.back() == 1 ? 0b101 : 0b011;
+  };
   for (s.seed = 1; s.seed <= 2; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
 }
 

@@ -15,10 +15,10 @@
 #include "chat/chat_template.h"
 #include "cli/chat_completion.h"
 #include "cli/chat_conversation.h"
-#include "cli/picture_files.h"
 #include "cli/chat_input.h"
 #include "cli/chat_settings.h"
 #include "cli/options.h"
+#include "cli/picture_files.h"
 #include "cli/piece_source.h"
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
@@ -503,7 +503,8 @@ class Chat {
     if (!conversation_.system().empty()) text += "system   " + printable_lines(conversation_.system()) + "\n";
     if (!read_.empty())
       text += "read     " + counted(generator_.tokenize(read_, false).size(), "token") + " before your next message\n";
-    for (const auto& picture : pictures_) text += "picture  " + printable(picture->name) + " before your next message\n";
+    for (const auto& picture : pictures_)
+      text += "picture  " + printable(picture->name) + " before your next message\n";
     const std::string changed = settings_.changed();
     note(text + (changed.empty() ? "" : "options that differ from the defaults:\n" + changed));
   }

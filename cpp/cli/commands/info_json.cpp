@@ -6,10 +6,10 @@
 #include <variant>
 
 #include "cli/commands/kernel_families.h"
+#include "engine/projector_search.h"
 #include "llama/rollback.h"
 #include "model_file/block_file.h"
 #include "model_file/head_file.h"
-#include "engine/projector_search.h"
 #include "model_file/own_head.h"
 #include "platform/huge_pages.h"
 

@@ -432,7 +432,7 @@ TEST(a_withheld_proposal_is_still_learnt_from) {
   AdaptiveDraftLength rule;
   const double confidence = 0.3;
   const auto drafts_in_one_cycle = [&](bool target_agrees) {
-    Tokens text;
+    SimulatedText text;
     Sequence* const s = &text.sequence;
     rule.begin_cycle(1);
     const bool worth = rule.worth_copying(*s, {{5, confidence}}, no_draft_model) == 1;
