@@ -1,5 +1,5 @@
-"""Pictures: the text and its log-probabilities are those without drafts, for every family of projectors, whatever drafts,
-whatever shares the passes, with what is cached and without."""
+"""Pictures: the text and its log-probabilities are those without drafts, for every family of projectors, whatever the
+drafts, whatever shares the passes, with what is cached and without."""
 
 from __future__ import annotations
 

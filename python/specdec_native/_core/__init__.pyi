@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancellation', 'Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'OutputFile', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_output', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'files_below', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'shares', 'suggestion', 'take_log', 'text_of_file']
+__all__: list[str] = ['Cancellation', 'Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'OutputFile', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_output', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'files_below', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_projectors', 'hub_repository', 'ignored_keywords', 'mxfp6', 'parse_chat_outputs', 'picture_mark', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'shares', 'suggestion', 'take_log', 'text_of_file']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -139,9 +139,9 @@ class Generator:
         """
         Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises Error.
         """
-    def chat(self, messages: str, tools: str, callable: str, is_required: bool, is_parallel: bool, continues_answer: bool, **kwargs: typing.Any) -> ChatPrompt:
+    def chat(self, messages: str, pictures: collections.abc.Sequence[tuple[str, bytes]], tools: str, callable: str, is_required: bool, is_parallel: bool, continues_answer: bool, **kwargs: typing.Any) -> ChatPrompt:
         """
-        The same as chat_prompt(), as a prompt for submit(), with its options. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
+        The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose marks (picture_mark()) stand in the messages. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
         """
     def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool, continues_answer: bool) -> str:
         """
@@ -185,9 +185,9 @@ class Generator:
         """
         False: drafts are not copied from outputs of requests that finish after this call.
         """
-    def submit(self, prompt: typing.Any, score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
+    def submit(self, prompt: typing.Any, pictures: collections.abc.Sequence[tuple[str, bytes]], score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
-        Submits a request; any thread may call it. Takes the options of request_options(). read_prompt: read the prompt even if max_tokens is 0.
+        Submits a request; any thread may call it. Takes the options of request_options(). pictures: (name, bytes), which come before the prompt. read_prompt: read the prompt even if max_tokens is 0.
         """
     def submit_label(self, prompt: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], label: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> RequestHandle:
         """
@@ -292,6 +292,10 @@ def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str
     """
     The files of the named model among a repository's paths; all parts of a split model. ModelError.
     """
+def hub_projectors(paths: collections.abc.Sequence[str]) -> list[str]:
+    """
+    The projectors among a repository's paths, the best first.
+    """
 def hub_repository(name: str) -> str:
     """
     The OWNER/NAME of hf:OWNER/NAME, hf:OWNER/NAME:QUANT or hf:OWNER/NAME/FILE.gguf. ValueError.
@@ -303,6 +307,10 @@ def ignored_keywords(**kwargs: typing.Any) -> list[str]:
 def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str], step: typing.SupportsInt | typing.SupportsIndex = 0, is_cut: bool = False) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """
     (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many bytes, and the outputs are the sums of what each piece adds. is_cut: the answers were cut off.
+    """
+def picture_mark(index: typing.SupportsInt | typing.SupportsIndex) -> str:
+    """
+    What stands for a picture in the text of a message.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """
