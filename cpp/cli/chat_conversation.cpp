@@ -177,6 +177,7 @@ std::string text_of(const Json& parts, PictureFiles& pictures) {
       throw std::invalid_argument("a part of a message must be a \"text\", or an \"image_url\" with a data URL");
     pictures.push_back(std::make_shared<PictureFile>(PictureFile{"a picture of the conversation", *bytes}));
   }
+  if (pictures.empty()) throw std::invalid_argument("a message needs a \"role\" and a \"content\", both text");
   return text;
 }
 

@@ -55,7 +55,10 @@ FoundProjector find_projector(const std::string& option, const GgufFile& target)
       if (!best.path.empty() && fit <= best_fit) continue;
       best = {file.path, "", file.file_size};
       best_fit = fit;
-    } catch (const Error&) {  // damaged, or not a projector
+    } catch (const Error&) {  // the first picture tells what is wrong with it
+      std::error_code ignored;
+      const fs::path path = own.parent_path() / name;
+      if (best.path.empty()) best = {path.string(), "", fs::file_size(path, ignored)};
     }
   }
   return best;

@@ -110,6 +110,8 @@ def take_pictures(messages: Sequence[Any], images: Image | Sequence[Image] | Non
 
     The content of a message with pictures becomes one text, its parts joined with line breaks, as in the server.
     """
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        return messages, []  # an error that `conversation` explains
     pictures: list[Picture] = []
 
     def mark(found: Picture) -> str:

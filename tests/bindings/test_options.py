@@ -61,8 +61,10 @@ def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
 
 
 def test_the_arguments_of_stream_are_the_table() -> None:
-    check(parameters_of(sd.Generator.stream), _core.request_options())
-    assert StreamOptions.__annotations__.keys() == _core.request_options().keys()
+    parameters = parameters_of(sd.Generator.stream)
+    del parameters["images"]  # a part of the prompt
+    check(parameters, _core.request_options())
+    assert StreamOptions.__annotations__.keys() - {"images"} == _core.request_options().keys()
     assert GeneratorOptions.__annotations__.keys() | {"target", "draft"} == _core.generator_options().keys()
     assert OPTION_COLUMNS | {"logit_bias"} == _core.request_options().keys()
 
@@ -121,7 +123,7 @@ def test_every_option_has_an_entry_in_the_docstring() -> None:
     for function, table in ((sd.Generator.stream, _core.request_options()), (sd.Generator, _core.generator_options())):
         entries = re.findall(r"^(\w+(?:, \w+)*): ", inspect.getdoc(function) or "", re.MULTILINE)
         named = [name for entry in entries for name in entry.split(", ")]
-        assert sorted(set(named) - {"prompt", "progress"}) == sorted(table) and len(set(named)) == len(named)
+        assert sorted(set(named) - {"prompt", "images", "progress"}) == sorted(table) and len(set(named)) == len(named)
 
 
 def test_the_reference_lists_every_public_name() -> None:
@@ -131,7 +133,7 @@ def test_the_reference_lists_every_public_name() -> None:
 
 
 def test_the_fields_of_stats_are_the_table(target_path: pathlib.Path) -> None:
-    given = sd.Generator(target_path)._core.submit("x", False, False, max_tokens=1).stats()
+    given = sd.Generator(target_path)._core.submit("x", [], False, False, max_tokens=1).stats()
     assert {name: type(value).__name__ for name, value in given.items()} == {
         field.name: field.type for field in dataclasses.fields(sd.Stats)
     }

@@ -34,7 +34,7 @@ def user(text: str) -> list[dict[str, str]]:
 
 
 def chat_tokens(gen: sd.Generator, messages: list[dict[str, str]]) -> list[int]:
-    return gen._core.chat(json.dumps(messages), "null", "null", False, True, False).tokens
+    return gen._core.chat(json.dumps(messages), [], "null", "null", False, True, False).tokens
 
 
 def chat_prompt(gen: sd.Generator, messages: list[dict[str, str]], tools: str = "null") -> str:

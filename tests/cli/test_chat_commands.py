@@ -124,7 +124,7 @@ def test_the_first_commands_of_a_chat(specdec: pathlib.Path, model: pathlib.Path
         result = run(specdec, [load, between, "/stats", "/show"], "-m", model)
         assert result.returncode in (0, 1) and "used  " in result.stderr, (load, between, result.stderr)
     result = run(specdec, [loads[0], "/stats"], "-m", model)
-    assert "there are no statistics of the last answer" in result.stderr
+    assert "there are no statistics of this answer" in result.stderr
 
 
 def test_a_message_that_fails_does_not_end_a_chat(specdec: pathlib.Path, model: pathlib.Path) -> None:

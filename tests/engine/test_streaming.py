@@ -36,7 +36,7 @@ def outputs(generator: sd.Generator, **options: object) -> list[list[tuple[int, 
 
 def streaming(target: str | pathlib.Path, memory: str = MEMORY, **options: object) -> sd.Generator:
     with pytest.warns(RuntimeWarning, match="is larger than the memory"):
-        return sd.Generator(str(target), memory=memory, n_threads=2, n_ctx=256, **options)  # type: ignore[arg-type]
+        return sd.Generator(str(target), memory=memory, n_threads=2, n_ctx=256, mmproj="none", **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("k", "temperature"), [(0, 0), (0, 0.9), (1, 0), (4, 0.9), (16, 0), (40, 0.9), ("auto", 0)])

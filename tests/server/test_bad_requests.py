@@ -109,7 +109,7 @@ CHATS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0].image_url.url",
     ),
     ({"messages": MESSAGES, "tools": "x"}, "tools"),
     ({"messages": MESSAGES, "tools": [1]}, "tools[0]"),
@@ -150,7 +150,7 @@ PROMPTS: list[tuple[Any, str]] = [
     ([True], "prompt[0]"),
     (["a", ["b", {}]], "prompt[1][1]"),
     ({"prompt_string": 5}, "prompt.prompt_string"),
-    ({"prompt_string": "a", "multimodal_data": ["x"]}, "prompt.multimodal_data"),
+    ({"prompt_string": "a", "multimodal_data": ["x"]}, "prompt.prompt_string"),
     (["a"] * 1025, "prompt"),
 ]
 

@@ -281,12 +281,12 @@ def test_system_prompts(page: Page, scripted_server: ScriptedServer) -> None:
 
 
 def test_text_files_are_attached(page: Page, scripted_server: ScriptedServer) -> None:
-    text, binary = page.downloads / "code.py", page.downloads / "image.png"
+    text, binary = page.downloads / "code.py", page.downloads / "data.bin"
     text.write_text("x = '```'\n", encoding="utf-8")
     binary.write_bytes(b"\x89PNG\x00\xff")
     page.all("#text-files")[0].send_keys(f"{text}\n{binary}")
     page.wait(lambda: page.text("#attached") == "code.py")
-    assert page.text("#toast") == "image.png cannot be attached: it is not a text in UTF-8."
+    assert page.text("#toast") == "data.bin cannot be attached: it is not a text in UTF-8."
     talk(page, scripted_server, ("What is this?", "code"))
     expected = "File code.py:\n````\nx = '```'\n````\n\nWhat is this?"
     assert contents(scripted_server.bodies[-1]) == [expected]

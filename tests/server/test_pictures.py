@@ -169,10 +169,11 @@ def test_bad_pictures_name_their_place(seeing: Server) -> None:
     assert seeing.get("/health").status == 200
 
 
-def test_a_model_that_reads_none(server: Server) -> None:
-    reply = chat(server, parts(PNG))
-    assert reply.status == 400 and "--mmproj" in reply.json["error"]["message"]
-    assert server.get("/props").json["modalities"]["vision"] is False
+def test_a_model_that_reads_none(specdec: pathlib.Path, pair: pathlib.Path) -> None:
+    with serving(specdec, "-m", pair, "-c", "200", "--mmproj", "none") as server:
+        reply = chat(server, parts(PNG))
+        assert reply.status == 400 and "--mmproj" in reply.json["error"]["message"]
+        assert server.get("/props").json["modalities"]["vision"] is False
 
 
 def test_a_client_cannot_spell_a_mark(seeing: Server) -> None:

@@ -132,6 +132,6 @@ def test_props(server: Server) -> None:
     props = server.get("/props").json
     assert props["total_slots"] == 3 and props["default_generation_settings"]["n_ctx"] == 2048
     assert "temperature" in props["default_generation_settings"]["params"]
-    assert props["modalities"] == {"vision": False, "audio": False}
+    assert props["modalities"] == {"vision": True, "audio": False}  # the digits' projector is beside the model
     assert props["chat_template"] == "" and props["build_info"] and props["model_path"].endswith(".gguf")
     assert isinstance(props["bos_token"], str) and isinstance(props["eos_token"], str)
