@@ -24,7 +24,7 @@ TOKENIZER = pathlib.Path(__file__).parent / "tokenizer.json"
 IMAGE, PATCH, WIDTH, HEADS, FFN, LAYERS, HIDDEN = 32, 8, 64, 4, 128, 3, 128
 ROWS = (IMAGE // PATCH) ** 2
 EPS = 1e-5
-HELD_OUT = 360  # the last ones, of other writers
+HELD_OUT = 360  # the last ones
 PICTURE, ANSWER = "\0", "\1"
 # The answer is a token that begins with a space. What follows it in a template is read, but not learned.
 PROMPTS = [
