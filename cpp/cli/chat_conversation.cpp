@@ -160,15 +160,17 @@ Json content_of(const std::string& text, const PictureFiles& pictures) {
 }
 
 std::string text_of(const Json& parts, PictureFiles& pictures) {
+  // What stands under a name; null if there is no such thing.
+  const auto field = [](const Json& json, const char* name) {
+    return json.is_object() && json.contains(name) ? json[name] : Json();
+  };
   std::string text;
   for (const Json& part : parts) {
-    if (part.is_object() && part.value("type", "") == "text" && part.contains("text") && part["text"].is_string()) {
-      text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
+    if (const Json own = field(part, "text"); field(part, "type") == "text" && own.is_string()) {
+      text += (text.empty() ? "" : "\n") + own.get<std::string>();
       continue;
     }
-    const Json url = part.is_object() && part.contains("image_url") && part["image_url"].is_object()
-                         ? part["image_url"].value("url", Json())
-                         : Json();
+    const Json url = field(field(part, "image_url"), "url");
     const std::string given = url.is_string() ? url.get<std::string>() : "";
     const std::size_t comma = given.compare(0, 5, "data:") == 0 ? given.find(',') : std::string::npos;
     const auto bytes =

@@ -104,8 +104,8 @@ bool Scheduler::read_prompts(int max_tokens) {
     const auto is_reading = [](const auto& request) { return request->state() == ScheduledRequest::State::reading; };
     const auto reading = std::find_if(begun_.begin(), begun_.end(), is_reading);
     if (reading != begun_.end()) {
-      const SlotLedger::Holder request = *reading;
-      left -= read_prompt(*request, any_is(ScheduledRequest::State::running) ? left : max_tokens);
+      ScheduledRequest& request = **reading;  // its slot keeps it
+      left -= read_prompt(request, any_is(ScheduledRequest::State::running) ? left : max_tokens);
     } else if (!begin_next_request()) {
       break;
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 
 #include "base/format.h"
@@ -25,7 +24,7 @@ std::string what_it_is(const std::string& bytes) {
     if (begins(0, "RIFF", 4) && begins(8, "WEBP", 4)) return "a WebP file";
     if (begins(4, "ftyp", 4)) return "an AVIF, HEIC or video file";
   }
-  if (bytes.size() >= 4 && (begins(0, "II*\0", 4) || begins(0, "MM\0*", 4))) return "a TIFF file";
+  if (bytes.size() >= 4 && (begins(0, "II*", 3) || (begins(0, "MM", 2) && bytes[3] == '*'))) return "a TIFF file";
   if (bytes.size() >= 5 && begins(0, "%PDF-", 5)) return "a PDF file";
   if (bytes.find("<svg") != std::string::npos && bytes.find("<svg") < 1024) return "an SVG file";
   return "";
@@ -41,7 +40,7 @@ struct Source {
     auto& source = *static_cast<Source*>(self);
     const std::size_t count = std::min(idx(size), source.bytes.size() - source.at);
     if (count == 0) source.is_cut = true;
-    std::memcpy(to, source.bytes.data() + source.at, count);
+    std::copy_n(source.bytes.begin() + static_cast<std::ptrdiff_t>(source.at), count, to);
     source.at += count;
     return static_cast<int>(count);
   }

@@ -148,6 +148,8 @@ class Generator:
     max_queue_size: submitted requests that may wait; one more raises QueueFull.
     num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token,
         from measured pass times and acceptance, whether it is worth its time, and decodes without drafts if none is.
+    mmproj: the projector with which the target reads pictures: a path; "auto", the default: one beside the target's
+        file, if there is one; "none".
     draft_tree: with num_draft_tokens="auto", the size of a tree that a draft model proposes instead of a chain, 0 to
         63; 0: chains. "auto": as many drafts as pay, where a pass of the target takes as long as a dozen of the
         draft's, else chains. The text is the same; 16 writes prose faster where the target is read from the disk.

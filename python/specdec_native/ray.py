@@ -37,7 +37,7 @@ Batch = dict[str, npt.NDArray[Any]]  # column name -> one value per row
 OUTPUT_COLUMNS = ("text", "tokens", "finish_reason", "error", "num_tokens", "num_drafted", "num_accepted", "seconds")
 MESSAGE_COLUMN = "message"  # an output column of conversations only
 # Columns that set an option of their row. Not logit_bias, because Arrow does not preserve mappings in columns.
-OPTION_COLUMNS = frozenset(StreamOptions.__annotations__) - {"logit_bias"}
+OPTION_COLUMNS = frozenset(StreamOptions.__annotations__) - {"logit_bias", "images"}
 _WHOLE_NUMBERS = frozenset(
     name for name, row in request_options().items() if row["type"] in {"whole", "seed", "draft_tokens"}
 )

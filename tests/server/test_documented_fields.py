@@ -58,7 +58,7 @@ def test_every_field_of_the_table_is_known() -> None:
 def test_every_field_that_the_code_reads_is_documented() -> None:
     """Parts of messages, tools and items have the form of their API, which the page does not repeat."""
     parts = {"call_id", "description", "edits", "function", "id", "namespace", "output", "parameters", "schema"}
-    parts |= {"tool_call_id", "tool_use_id", "data", "file_id", "image", "path", "source", "url"}
+    parts |= {"tool_call_id", "tool_use_id", "data", "file_id", "image", "image_url", "path", "source", "url"}
     read = r'(?:body|fields|[a-z_]+)\.(?:find|required|flag|whole|text|required_text)\("(\w+)"'
     names = {name for file in SERVER.glob("*.cpp") for name in re.findall(read, file.read_text())}
     assert len(names) > 80
