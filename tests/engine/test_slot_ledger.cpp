@@ -50,7 +50,9 @@ class Caches final : public SlotCaches {
     return has_failed_;
   }
   void step() {
-    if (countdown_ == 0 || --countdown_ > 0) return;
+    if (countdown_ == 0) return;
+    --countdown_;
+    if (countdown_ > 0) return;
     has_failed_ = true;
     if (stays_) countdown_ = 1;
     throw std::bad_alloc();

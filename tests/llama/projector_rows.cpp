@@ -60,7 +60,8 @@ void compare(const Text& text, const Plain& plain, std::size_t row_size) {
       std::printf("tokens");
       for (std::size_t t = 0; t < count; ++t) {
         std::printf(" %d", tokens[t]);
-        require(at < text.tokens.size() && text.tokens[at++] == tokens[t], "other tokens");
+        require(at < text.tokens.size() && text.tokens[at] == tokens[t], "other tokens");
+        ++at;
       }
       std::printf("\n");
       continue;
