@@ -346,7 +346,8 @@ Pattern::Pattern(const std::string& regex, Match match) {
     if (key.empty()) return -1;
     const auto [entry, is_new] = numbers.try_emplace(key, static_cast<int>(found.size()));
     if (!is_new) return entry->second;
-    if (found.size() >= max_states || (work += key.size()) > max_work) fail_too_large();
+    work += key.size();
+    if (found.size() >= max_states || work > max_work) fail_too_large();
     if (!accepts) {
       closure.start(is_at_begin, true);
       for (const int at : key) {

@@ -191,9 +191,9 @@ class Writer {
     }
     std::optional<std::uint64_t> most = arrays.most;
     std::string item;
-    if (first.size() < arrays.first.size()) most = std::min<std::uint64_t>(most.value_or(first.size()), first.size());
-    else if (!arrays.items && first.empty()) item = of_node(any());
-    else if (arrays.items && nodes_.has_value(*arrays.items)) item = of_node(*arrays.items);
+    const bool is_cut = first.size() < arrays.first.size();
+    if (!is_cut && !arrays.items && first.empty()) item = of_node(any());
+    else if (!is_cut && arrays.items && nodes_.has_value(*arrays.items)) item = of_node(*arrays.items);
     else most = std::min<std::uint64_t>(most.value_or(first.size()), first.size());
     if (!arrays.unique_places.empty() && arrays.items) {
       const auto values = nodes_.few_values(*arrays.items);

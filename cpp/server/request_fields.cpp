@@ -152,7 +152,7 @@ void check_no_constraint(const Request& request, const std::string& field) {
 
 // Converts values to which OpenAI or llama-server give another form or meaning.
 Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& given) {
-  const Json value = whole_number(given);
+  Json value = whole_number(given);
   const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
   const bool is_minus_one = is_negative && value.get<std::int64_t>() == -1;  // not 2^64 - 1, which == takes for it
   if (option == "max_tokens" && is_minus_one)

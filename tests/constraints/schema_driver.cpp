@@ -268,6 +268,6 @@ int main() {
   const ConstraintCompiler compiler(vocabulary().pieces, {vocabulary().end, vocabulary().other_end});
   for (std::string line; std::getline(std::cin, line);) {
     const json reply = answer(compiler, json::parse(line));
-    std::cout << reply.dump(-1, ' ', true, json::error_handler_t::replace) << std::endl;
+    std::cout << reply.dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;
   }
 }

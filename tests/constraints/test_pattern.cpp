@@ -26,7 +26,7 @@ bool accepts(const ByteAutomaton& automaton, const std::string& bytes) {
 
 std::string problem(const std::string& regex) {
   try {
-    Pattern(regex, Match::whole);
+    const Pattern pattern(regex, Match::whole);
     return "none";
   } catch (const PatternError& error) {
     return (error.is_valid() ? "unsupported: " : "invalid: ") + std::string(error.what());

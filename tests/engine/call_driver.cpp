@@ -84,6 +84,6 @@ int main() {
     } catch (const std::exception& error) {
       reply = {{"error", error.what()}};
     }
-    std::cout << reply.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
+    std::cout << reply.dump(-1, ' ', true, Json::error_handler_t::replace) << '\n' << std::flush;
   }
 }
