@@ -34,6 +34,7 @@ def components() -> list[tuple[str, str, str, str]]:
     xgrammar = found(ROOT / "third_party" / "xgrammar" / "fetch.py", r'^PACKAGE, VERSION = "xgrammar", "([^"]+)"')
     json_version = r"NLOHMANN_JSON_VERSION_MAJOR (\d+)[\s\S]*?_MINOR (\d+)[\s\S]*?_PATCH (\d+)"
     httplib = found(vendor / "cpp-httplib" / "httplib.h", r'CPPHTTPLIB_VERSION "([^"]+)"')
+    stb_image = found(vendor / "stb" / "stb_image.h", r"stb_image - v([\d.]+)")
     pybind11 = found(ROOT / "requirements" / "build.txt", r"^pybind11==(\S+)")
     zig = found(ROOT / "requirements" / "wheels.txt", r"^ziglang==(\S+)")
     return [
@@ -45,6 +46,7 @@ def components() -> list[tuple[str, str, str, str]]:
             "https://github.com/nlohmann/json",
         ),
         ("cpp-httplib", httplib, "MIT", "https://github.com/yhirose/cpp-httplib"),
+        ("stb_image", stb_image, "MIT", "https://github.com/nothings/stb"),
         ("xgrammar, patched", xgrammar, "Apache-2.0", "https://github.com/mlc-ai/xgrammar"),
         ("dlpack (headers, in xgrammar)", xgrammar, "Apache-2.0", "https://github.com/dmlc/dlpack"),
         ("picojson (in xgrammar)", xgrammar, "BSD-2-Clause", "https://github.com/kazuho/picojson"),
