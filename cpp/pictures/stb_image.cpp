@@ -38,6 +38,9 @@ void* reallocate(void* data, std::size_t old_bytes, std::size_t bytes) {
   return moved;
 }
 
+// stb_image copies no bytes to a null pointer for an empty part of a PNG file; memcpy's pointers may not be null.
+void* copy(void* to, const void* from, std::size_t bytes) { return bytes == 0 ? to : std::memcpy(to, from, bytes); }
+
 }  // namespace
 
 StbMemory::StbMemory(std::size_t most_bytes) { bytes_left = most_bytes; }
@@ -48,6 +51,7 @@ StbMemory::~StbMemory() { bytes_left = 0; }
 #define STBI_MALLOC(bytes) specdec::allocate(bytes)
 #define STBI_REALLOC_SIZED(data, old_bytes, bytes) specdec::reallocate(data, old_bytes, bytes)
 #define STBI_FREE(data) specdec::release(data)
+#define memcpy(to, from, bytes) specdec::copy(to, from, bytes)
 #define STBI_NO_STDIO
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG

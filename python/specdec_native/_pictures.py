@@ -10,7 +10,7 @@ import pathlib
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +111,7 @@ def take_pictures(messages: Sequence[Any], images: Image | Sequence[Image] | Non
     The content of a message with pictures becomes one text, its parts joined with line breaks, as in the server.
     """
     if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
-        return messages, []  # an error that `conversation` explains
+        return cast("list[Any]", messages), []  # an error that `conversation` explains
     pictures: list[Picture] = []
 
     def mark(found: Picture) -> str:
