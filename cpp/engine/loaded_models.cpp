@@ -124,10 +124,7 @@ void LoadedModels::note_weights_without_kernels(const Model& model) {
 }
 
 PictureReader::Options LoadedModels::picture_options() const {
-  PictureReader::Options pictures{plan_.projector.path, plan_.projector.why_not, threads_->size(), options_.n_batch};
-  if (pictures.why_not.empty() && !target_->reads_pictures())
-    pictures.why_not = "a target on a device reads no pictures yet; run it on the CPU (n_gpu_layers 0, -ngl 0)";
-  return pictures;
+  return {plan_.projector.path, plan_.projector.why_not, threads_->size(), options_.n_batch};
 }
 
 std::string LoadedModels::placement() const {

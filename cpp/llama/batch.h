@@ -5,6 +5,7 @@
 
 #include "base/token.h"
 #include "llama.h"
+#include "llama/token_number.h"
 
 namespace specdec {
 
@@ -19,10 +20,10 @@ class Batch {
   Batch& operator=(const Batch&) = delete;
 
   void clear() { batch_.n_tokens = 0; }
-  void add(Token token, int position, int slot, bool makes_row) {
+  void add(Token token, Position position, int slot, bool makes_row) {
     const int i = batch_.n_tokens++;
     batch_.token[i] = token;
-    batch_.pos[i] = position;
+    batch_.pos[i] = position.value;
     batch_.n_seq_id[i] = 1;
     batch_.seq_id[i][0] = slot;
     batch_.logits[i] = makes_row ? 1 : 0;

@@ -57,7 +57,7 @@ void BlockContext::read(const std::vector<Rows>& inputs, const float* rows) {
   for (const Rows& input : inputs) {
     for (int i = 0; i < input.count; ++i) {
       slots_.push_back(input.slot);
-      positions_.push_back(next_position(input.slot));
+      positions_.push_back(next_position(input.slot).value);
       skip(input.slot);
     }
   }

@@ -35,7 +35,7 @@ class BlockContext final : public Context, public BlockLayers {
   double confidence_of(float score, Token before) const override {
     return model().block_rows()->confidence(score, before);
   }
-  void empty(int slot, int position) override { start_at(slot, position); }
+  void empty(int slot, int place) override { start_at(slot, place); }
   bool finishes_rows() const override { return model().block_rows()->changes(); }
   void finish_row(Token before, float* logits) const override { model().block_rows()->finish(before, logits); }
 

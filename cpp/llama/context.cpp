@@ -296,7 +296,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
 const std::vector<PassPolicy::Slot>& Context::slots_for_policy() {
   policy_slots_.clear();
   for (int slot = 0; slot < options_.num_slots; ++slot)
-    policy_slots_.push_back({next_position(slot), num_held(slot), text(slot).prompt_end});
+    policy_slots_.push_back({text(slot).next_cell(), text(slot).cell_of(text(slot).prompt_end)});
   return policy_slots_;
 }
 
@@ -326,21 +326,34 @@ void Context::run(const PlannedPass& pass) {
       recurrent_->end_pass(slot, picture == nullptr ? num_read : 1);  // no row of a picture is taken back
       text(slot).padding = part.num_padding;
     } else if (part.num_padding > 0) {
-      llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot), -1);
+      llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot).value, -1);
     }
-    int& whole = text(slot).whole_pieces;
-    const bool is_whole_piece = shape() && part.num_tokens == shape()->prompt_width;
-    if (is_whole_piece && next_position(slot) - part.num_tokens == whole) whole += part.num_tokens;
+    if (shape()) count_piece(part);
   }
   after_pass();
+}
+
+void Context::count_piece(const PassPart& part) {
+  SlotText& text = this->text(part.slot);
+  const int begin = text.length - part.num_tokens;
+  if (part.picture == nullptr) {
+    if (begin == text.whole_pieces && part.num_tokens == shape()->prompt_width) text.whole_pieces = text.length;
+    return;
+  }
+  // All prompts that have the picture read the tokens before it alike, those after the last whole piece too.
+  const int picture = begin - part.first_row, tokens = text.begin_of_tokens(picture);
+  const bool is_read_as_prompt = picture < text.prompt_end;
+  const bool is_read = part.first_row + part.num_tokens == part.picture->num_rows;
+  if (is_read && is_read_as_prompt && text.whole_pieces == tokens + shape()->reusable(picture - tokens))
+    text.whole_pieces = text.length;
 }
 
 // llama.cpp can go back only once after a pass, so padding is dropped when the final length is known.
 void Context::drop_padding(int slot) const {
   int& padding = texts_[idx(slot)].padding;
   if (padding == 0) return;
-  const int length = next_position(slot);
-  if (recurrent_->truncate(slot, length + padding, length) != length) {
+  const Position next = next_position(slot);
+  if (recurrent_->truncate(slot, next + padding, next) != next) {
     throw std::logic_error("the padding of a pass cannot be taken back");
   }
   padding = 0;
@@ -350,7 +363,7 @@ void Context::drop_padding(int slot) const {
 void Context::drop_tree(int slot) {
   if (text(slot).visible.empty()) return;
   llama_memory_t memory = llama_get_memory(context_.get());
-  llama_memory_seq_rm(memory, slot, next_position(slot), -1);
+  llama_memory_seq_rm(memory, slot, next_position(slot).value, -1);
   text(slot).visible.clear();
   set_tree(memory, slot, next_position(slot), {});
 }
@@ -363,7 +376,10 @@ void Context::keep_path(int slot, const std::vector<int>& nodes) {
 }
 
 int Context::reusable(int slot, int length) const {
-  return shape() ? shape()->reusable(std::min(length, text(slot).whole_pieces)) : length;
+  if (!shape()) return length;
+  const SlotText& text = this->text(slot);
+  const int end = text.whole_pictures(std::min(length, text.whole_pieces)), begin = text.begin_of_tokens(end);
+  return begin + shape()->reusable(end - begin);
 }
 
 void Context::begin_pass() {
@@ -443,7 +459,7 @@ void Context::undo_pass() {
     if (text.length == before) continue;
     if (!recurrent_) {
       truncate(slot, before);
-    } else if (const int kept = recurrent_->recover(slot, text.position_of(before))) {
+    } else if (const Position kept = recurrent_->recover(slot, text.position_of(before)); kept > Position()) {
       text.shorten(text.place_of(kept));
       text.padding = 0;
     } else {
@@ -465,16 +481,16 @@ void Context::skip_picture(int slot, const Context* like) {
 void Context::add_rows(const PassPart& part) {
   const Picture& picture = *part.picture;
   SlotText& text = this->text(part.slot);
-  const int begin = text.position_of(text.length - part.first_row);
+  const Position begin = text.position_of(text.length - part.first_row);
   if (part.first_row == 0) text.pictures.push_back({text.length, picture.num_rows, picture.num_positions, true});
   const llama_rope_type rope = llama_model_rope_type(model_->get());
   const std::size_t num_axes = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE ? 4 : 1;
   const auto count = idx(part.num_tokens);
   row_positions_.assign(num_axes * count, 0);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::array<int, 4> position = picture.rows->position(part.first_row + static_cast<int>(i), begin);
+    const std::array<int, 4> position = picture.rows->position(part.first_row + static_cast<int>(i), begin.value);
     for (std::size_t axis = 0; axis < num_axes; ++axis) row_positions_[axis * count + i] = position[axis];
-    batch_->add(0, position[0], part.slot, false);
+    batch_->add(0, Position(position[0]), part.slot, false);
   }
   text.length += part.num_tokens;
 }
@@ -493,7 +509,7 @@ void Context::add(const PassPart& part) {
 
 void Context::add_nodes(const PassPart& part, int num_nodes) {
   std::vector<std::uint64_t>& visible = text(part.slot).visible;
-  const int first = next_position(part.slot);
+  const Position first = next_position(part.slot);
   for (int i = part.num_tokens - num_nodes; i < part.num_tokens; ++i) {
     const std::size_t node = visible.size();
     const int parent = (*part.parents)[node];
@@ -509,7 +525,7 @@ void Context::add_nodes(const PassPart& part, int num_nodes) {
 // rows.
 Token Context::known(Token token) const { return 0 <= token && token < vocabulary_size_ ? token : 0; }
 
-void Context::add(Token token, int slot, int position, bool makes_row) {
+void Context::add(Token token, int slot, Position position, bool makes_row) {
   batch_->add(known(token), position, slot, makes_row || makes_all_rows_);
   ++text(slot).length;
 }
@@ -524,44 +540,44 @@ void Context::truncate(int slot, int new_length) {
   if (new_length < text.whole_pieces) text.whole_pieces = new_length = reusable(slot, new_length);
   if (new_length <= first(slot)) return start_at(slot, 0);
   llama_memory_t memory = llama_get_memory(context_.get());
-  int kept = text.position_of(new_length);
-  const int read = text.next_position() + text.padding;
+  const Position end = text.position_of(new_length), read = text.next_position() + text.padding;
+  Position kept = end;
   text.padding = 0;
   // A context without a memory is an encoder, which reads a text in one pass.
   if (recurrent_) kept = recurrent_->truncate(slot, read, kept);
-  else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
-  if (kept > 0) text.shorten(kept == text.position_of(new_length) ? new_length : text.place_of(kept));
+  else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept.value, -1)) kept = {};
+  if (kept > Position()) text.shorten(kept == end ? new_length : text.place_of(kept));
   else start_at(slot, 0);  // a memory that cannot keep a prefix is cleared
 }
 
-void Context::start_at(int slot, int position) {
+void Context::start_at(int slot, int place) {
   if (llama_memory_t memory = llama_get_memory(context_.get())) llama_memory_seq_rm(memory, slot, -1, -1);
   if (recurrent_) recurrent_->forget(slot);
-  text(slot).start_at(position);
+  text(slot).start_at(place);
 }
 
 // The other cells move to the beginning, because the block of attention's sums that a token belongs to must depend only
 // on its position. They keep their positions, which are relative in nearly all models, so nothing is rounded again.
-bool Context::drop_before(int slot, int position) {
-  if (position <= first(slot)) return true;
-  if (position >= length(slot)) {
+bool Context::drop_before(int slot, int place) {
+  if (place <= first(slot)) return true;
+  if (place >= length(slot)) {
     start_at(slot, length(slot));
     return true;
   }
   if (is_recurrent_only(model_->architecture())) {  // the state does not grow
-    text(slot).first = position;
+    text(slot).first = place;
     return true;
   }
-  const int longest = text(slot).position_of(position) + options_.context_length;
-  if (recurrent_ || longest > model_->trained_context()) return false;
+  const Position begin = text(slot).position_of(place), longest = begin + options_.context_length;
+  if (recurrent_ || longest.value > model_->trained_context()) return false;
   llama_memory_t memory = llama_get_memory(context_.get());
-  const int last = next_position(slot) - 1;
+  const Position last = next_position(slot) - 1;
   CellChange change(*this, slot);
-  if (!llama_memory_seq_rm(memory, slot, 0, text(slot).position_of(position))) return false;
+  if (!llama_memory_seq_rm(memory, slot, 0, begin.value)) return false;
   const std::string cells = this->cells(slot);
   llama_memory_seq_rm(memory, slot, -1, -1);
-  if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != last) return false;
-  text(slot).first = position;
+  if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != last.value) return false;
+  text(slot).first = place;
   change.commit();
   return true;
 }
@@ -576,10 +592,10 @@ Context::CellChange::~CellChange() {
 
 void Context::checkpoint(int slot, int pass_tokens) {
   if (!recurrent_) return;
-  const int length = next_position(slot);
+  const Cell next = text(slot).next_cell();
   drop_padding(slot);
-  if (shape() && shape()->pieces(length, length + pass_tokens).size() > 1) pass_tokens = 0;
-  guarded([&] { recurrent_->checkpoint(slot, length, pass_tokens); });
+  if (shape() && shape()->pieces(next, next + pass_tokens).size() > 1) pass_tokens = 0;
+  guarded([&] { recurrent_->checkpoint(slot, next_position(slot), pass_tokens); });
 }
 
 void Context::copy(int from, int to) {
@@ -658,8 +674,8 @@ bool Context::restore(int slot, const std::string& state, int length) {
 bool Context::restore_cache(int slot, const std::string& state, int length,
                             const std::vector<SlotText::Picture>& pictures) {
   start_at(slot, 0);
-  const int before = first_position_;
-  if (length <= before) {
+  const Position before = first_position_;
+  if (length <= before.value) {
     text(slot).length = length;
     return true;
   }
@@ -669,18 +685,18 @@ bool Context::restore_cache(int slot, const std::string& state, int length,
   restored.length = length;
   restored.pictures = pictures;
   bool is_restored = put_state(slot, state);
-  const int first = llama_memory_seq_pos_min(memory, slot), last = llama_memory_seq_pos_max(memory, slot);
-  const int next = restored.next_position();  // if the text begins at 0
+  const Position first(llama_memory_seq_pos_min(memory, slot)), last(llama_memory_seq_pos_max(memory, slot));
+  const Position next = restored.next_position();  // if the text begins at 0
   // The last row of a picture may have an earlier position than the picture's last.
   const SlotText::Picture* const picture = restored.picture_at(length - 1);
-  const int least_last = picture == nullptr ? next - 1 : restored.position_of(picture->place) - 1;
-  if (options_.holds_window) is_restored = is_restored && 0 <= first && last < next;
+  const Position least_last = picture == nullptr ? next - 1 : restored.position_of(picture->place) - 1;
+  if (options_.holds_window) is_restored = is_restored && Position() <= first && last < next;
   else is_restored = is_restored && (recurrent_ || first == before) && least_last <= last && last < next;
   if (!is_restored) return false;
   change.commit();
   if (options_.holds_window) {
     restored.origin = next - 1 - last;
-    restored.first = restored.place_of(recurrent_ ? 0 : first);
+    restored.first = restored.place_of(recurrent_ ? Position() : first);
   }
   text(slot) = restored;
   return true;

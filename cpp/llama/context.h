@@ -69,8 +69,8 @@ class Context : public WindowedModel {
     bool runs_prediction_layers = false;
     bool makes_embeddings = false;  // for every token of a pass with rows; such a model may lack a cache
     bool allows_padding = true;
-    bool reads_trees = false;  // as far as its memory allows it
-    int first_position = 0;    // of a slot's cells
+    bool reads_trees = false;   // as far as its memory allows it
+    Position first_position{};  // of a slot's cells
     const Context* target =
         nullptr;  // its embeddings, output matrix, keys and values replace those that the file lacks
     // ggml calls this for every tensor before a pass computes it (ask), and again, after computing it, for those that
@@ -101,7 +101,7 @@ class Context : public WindowedModel {
   // Returns false if passes are padded. To be called before anything is read.
   bool leave_out_padding();
   int length(int slot) const override { return text(slot).length; }
-  int position_of(int slot, int place) const { return text(slot).position_of(place); }  // slot_text.h
+  Position position_of(int slot, int place) const { return text(slot).position_of(place); }  // slot_text.h
   // Whether the place belongs to a picture that has fewer positions than places.
   bool shares_position(int slot, int place) const;
   // On devices, prompts are dropped in whole pieces.
@@ -112,14 +112,13 @@ class Context : public WindowedModel {
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
-  // Not in passes with a shape: their pieces are of tokens.
-  bool reads_pictures() const override { return options_.reads_pictures && !shape(); }
+  bool reads_pictures() const override { return options_.reads_pictures; }
   bool reads_trees() const override { return reads_trees_; }
   void keep_path(int slot, const std::vector<int>& nodes) override;
 
   int first(int slot) const override { return text(slot).first; }
-  void start_at(int slot, int position) override;
-  bool drop_before(int slot, int position) override;
+  void start_at(int slot, int place) override;
+  bool drop_before(int slot, int place) override;
 
   // The cache of a slot as bytes in llama.cpp's format, and back. restore(): `length` is the number of tokens in the
   // state; returns false and empties the slot if the bytes do not fit this context. The bytes must come from state():
@@ -145,16 +144,16 @@ class Context : public WindowedModel {
   virtual void before_pass() {}  // the batch is complete
   virtual void after_pass() {}
   bool reads_in_pieces() const { return shape().has_value(); }
-  void add(Token token, int slot, int position, bool makes_row);
+  void add(Token token, int slot, Position position, bool makes_row);
   void add_nodes(const PassPart& part, int num_nodes);
   Token known(Token token) const;
   void skip(int slot) { ++text(slot).length; }  // counts a token that is not read
   // Counts a place of a picture that is not read. like: the context whose positions this one has; null: it takes none.
   void skip_picture(int slot, const Context* like);
 
-  int num_held(int slot) const { return text(slot).num_cells(); }
-  // llama.cpp's position of the token that the slot reads next; 0 when reading of a window begins.
-  int next_position(int slot) const { return text(slot).next_position(); }
+  int num_held(int slot) const { return text(slot).next_cell().value; }
+  // Of the token that the slot reads next; 0 when reading of a window begins.
+  Position next_position(int slot) const { return text(slot).next_position(); }
 
   void encode(const llama_batch& rows);  // a pass of llama.cpp's encoder
   // Of the rows of logits that a pass makes.
@@ -210,6 +209,7 @@ class Context : public WindowedModel {
   const std::vector<PassPolicy::Slot>& slots_for_policy();
   void run(const PlannedPass& pass);
   void add_rows(const PassPart& part);
+  void count_piece(const PassPart& part);
   void drop_padding(int slot) const;
   void drop_tree(int slot);
 
@@ -223,7 +223,7 @@ class Context : public WindowedModel {
   bool reads_trees_ = false;
   std::unique_ptr<Batch> batch_;
   mutable std::vector<SlotText> texts_;  // [num_slots]; padding is dropped when a slot is looked at
-  const int first_position_;             // of a slot's cells
+  const Position first_position_;        // of a slot's cells
   PassPolicy policy_;
   std::vector<PassPolicy::Slot> policy_slots_;  // scratch of decode()
   std::vector<int> row_positions_;              // of the running pass over a picture: [axes][rows]

@@ -262,7 +262,7 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
     case HeadKind::eagle3:
       setup.max_made_rows = options.batch_size;
       setup.target = &target;
-      setup.first_position = 1;
+      setup.first_position = Position(1);
       return std::make_unique<Eagle3>(std::move(model), std::move(threads), options, setup, target);
     case HeadKind::assistant:
       setup.runs_prediction_layers = true;

@@ -62,7 +62,7 @@ bool PassPolicy::is_worth_padding(const std::vector<PassInput>& inputs, const st
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
   if (!limits_.allows_padding || !limits_.takes_back || padded > limits_.batch_size) return false;
   for (int slot = first; slot <= last; ++slot) {
-    if (slots[idx(slot)].num_held + width > limits_.context_length) return false;
+    if (slots[idx(slot)].next.value + width > limits_.context_length) return false;
   }
   int passes = 0, num_tokens = 0;
   left_.clear();
@@ -91,7 +91,7 @@ void PassPolicy::plan_pieces(const std::vector<PassInput>& inputs, const std::ve
     const bool is_shared = end - input > 1;
     const Slot& slot = slots[idx(input->slot)];
     for (const PassShape::Piece& piece : pieces_of(*input, slot)) {
-      const int read = piece.begin - slot.position, left = input->num_tokens - read - piece.count;
+      const int read = piece.begin - slot.next, left = input->num_tokens - read - piece.count;
       const int num_rows = std::clamp(input->num_rows - left, 0, piece.count);
       PlannedPass& pass = passes_.add();
       pass.makes_all_rows = num_rows > 0;
@@ -106,8 +106,8 @@ void PassPolicy::plan_pieces(const std::vector<PassInput>& inputs, const std::ve
 
 // Cuts prompt tokens into prompt pieces; tokens after the prompt, and tokens whose rows are wanted, into other passes.
 std::vector<PassShape::Piece> PassPolicy::pieces_of(const PassInput& input, const Slot& slot) const {
-  const int begin = slot.position, end = begin + input.num_tokens;
-  const int prompt = input.num_rows > 0 ? begin : std::clamp(slot.prompt_end, begin, end);
+  const Cell begin = slot.next, end = begin + input.num_tokens;
+  const Cell prompt = input.num_rows > 0 ? begin : std::clamp(slot.prompt_end, begin, end);
   std::vector<PassShape::Piece> pieces = shape_->prompt_pieces(begin, prompt);
   const std::vector<PassShape::Piece> others = shape_->pieces(prompt, end);
   pieces.insert(pieces.end(), others.begin(), others.end());

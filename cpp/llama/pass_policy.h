@@ -60,9 +60,8 @@ class PassPolicy {
     bool allows_padding = true;
   };
   struct Slot {
-    int position = 0;    // of the token that it reads next
-    int num_held = 0;    // tokens in its cache
-    int prompt_end = 0;  // position after the prompt's last token
+    Cell next;        // of the token that it reads next
+    Cell prompt_end;  // after the prompt's last token
   };
 
   explicit PassPolicy(const Limits& limits) : limits_(limits) {}

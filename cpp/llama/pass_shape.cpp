@@ -9,15 +9,15 @@ int round_up(int number, int step) { return (number + step - 1) / step * step; }
 
 }  // namespace
 
-int PassShape::num_cells(const Piece& piece) { return round_up(piece.begin + piece.width, cell_step); }
+int PassShape::num_cells(const Piece& piece) { return round_up(piece.begin.value + piece.width, cell_step); }
 
 // A pass that begins at p has round_up(p + width, cell_step) cells: the same number for all p up to that multiple minus
 // width. Without padding a token's pass has as many cells as a pass over that token alone.
-std::vector<PassShape::Piece> PassShape::pieces(int begin, int end) const {
+std::vector<PassShape::Piece> PassShape::pieces(Cell begin, Cell end) const {
   const int least = pads ? width : 1;
   std::vector<Piece> result;
   while (begin < end) {
-    const int boundary = round_up(begin + least, cell_step) - least + 1;
+    const Cell boundary(round_up(begin.value + least, cell_step) - least + 1);
     const int count = std::min({width, end - begin, boundary - begin});
     result.push_back({begin, count, std::max(count, least)});
     begin += count;
@@ -25,10 +25,10 @@ std::vector<PassShape::Piece> PassShape::pieces(int begin, int end) const {
   return result;
 }
 
-std::vector<PassShape::Piece> PassShape::prompt_pieces(int begin, int end) const {
+std::vector<PassShape::Piece> PassShape::prompt_pieces(Cell begin, Cell end) const {
   std::vector<Piece> result;
-  for (; begin + prompt_width <= end; begin += prompt_width) result.push_back({begin, prompt_width, prompt_width});
-  for (; begin + rest_width <= end; begin += rest_width) result.push_back({begin, rest_width, rest_width});
+  for (; end - begin >= prompt_width; begin += prompt_width) result.push_back({begin, prompt_width, prompt_width});
+  for (; end - begin >= rest_width; begin += rest_width) result.push_back({begin, rest_width, rest_width});
   if (begin == end) return result;
   if (pads_prompts) {
     result.push_back({begin, end - begin, rest_width});

@@ -3,14 +3,16 @@
 //
 // On such devices the bits of a row depend on the shape of its pass (its width, and the number of cells that attention
 // runs over, which llama.cpp rounds up to multiples of 256), but not on the other tokens. So passes have one of a few
-// widths, padded with tokens after their own, and both numbers are functions of a token's position:
-// - tokens of the prompt are read in pieces that begin at multiples of their width;
+// widths, padded with tokens after their own, and both numbers are functions of the text up to a token:
+// - tokens of the prompt are read in pieces that begin at multiples of their width, from the beginning or a picture on;
 // - a pass over later tokens takes none past a boundary, where the cells of a full pass would be rounded up to more.
 //
 // If the kernels for few tokens are batch-invariant (invariant_kernels.h), passes after the prompt need no padding.
 #pragma once
 
 #include <vector>
+
+#include "llama/token_number.h"
 
 namespace specdec {
 
@@ -24,18 +26,18 @@ struct PassShape {
   bool pads_prompts = true;      // the last piece of a prompt is also padded; otherwise it is read in passes of `width`
 
   struct Piece {
-    int begin, count;  // tokens, by position
-    int width;         // of the pass: count, plus padding
+    Cell begin;
+    int count;  // of tokens
+    int width;  // of the pass: count, plus padding
   };
-  // Tokens begin .. end - 1. Prompts begin at a multiple of prompt_width.
-  std::vector<Piece> pieces(int begin, int end) const;
-  std::vector<Piece> prompt_pieces(int begin, int end) const;
+  // Tokens from `begin` on, before `end`.
+  std::vector<Piece> pieces(Cell begin, Cell end) const;
+  std::vector<Piece> prompt_pieces(Cell begin, Cell end) const;
 
   // Cells that attention runs over in this piece's pass, not limited by the size of the cache.
   static int num_cells(const Piece& piece);
-  // How much of a prefix of `length` tokens that were read in pieces has the same bits as the beginning of another
-  // prompt.
-  int reusable(int length) const { return length / prompt_width * prompt_width; }
+  // How many of `count` tokens that were read in pieces have the same bits as the beginning of other tokens.
+  int reusable(int count) const { return count / prompt_width * prompt_width; }
 
   // Uses the widest prompt pieces that a pass of batch_size tokens allows.
   static PassShape of(int width, int batch_size, bool pads_prompts);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr llama_state_seq_flags recurrent_only = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY;
 
-bool drop_tokens_from(llama_context* context, int slot, int length) {
-  return llama_memory_seq_rm(llama_get_memory(context), slot, length, -1);
+bool drop_tokens_from(llama_context* context, int slot, Position end) {
+  return llama_memory_seq_rm(llama_get_memory(context), slot, end.value, -1);
 }
 
 }  // namespace
@@ -21,14 +21,14 @@ bool drop_tokens_from(llama_context* context, int slot, int length) {
 RecurrentState::RecurrentState(llama_context* context, int num_slots)
     : context_(context), num_snapshots_(static_cast<int>(llama_n_rs_seq(context))), slots_(idx(num_slots)) {}
 
-void RecurrentState::checkpoint(int slot, int length, int pass_tokens) {
+void RecurrentState::checkpoint(int slot, Position next, int pass_tokens) {
   Slot& s = slots_[idx(slot)];
-  if (length == 0 || length == s.checkpoint_length) return;
+  if (next == Position() || next == s.checkpoint_end) return;
   if (pass_tokens > 0 && pass_tokens - 1 <= num_snapshots_) return;
   s.checkpoint.resize(llama_state_seq_get_size_ext(context_, slot, recurrent_only));
   const std::size_t size =
       llama_state_seq_get_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only);
-  s.checkpoint_length = size == s.checkpoint.size() ? length : 0;
+  s.checkpoint_end = size == s.checkpoint.size() ? next : Position();
 }
 
 // A pass of n tokens writes the states after each of the last tokens; the last state is the current one.
@@ -36,23 +36,24 @@ void RecurrentState::end_pass(int slot, int num_tokens) {
   slots_[idx(slot)].can_undo = std::min(num_snapshots_, num_tokens - 1);
 }
 
-int RecurrentState::truncate(int slot, int cached, int length) {
+Position RecurrentState::truncate(int slot, Position next, Position end) {
   Slot& s = slots_[idx(slot)];
-  if (length >= cached) return cached;
-  const bool can_undo = cached - length <= s.can_undo;
+  if (end >= next) return next;
+  const bool can_undo = next - end <= s.can_undo;
   s.can_undo = 0;  // llama.cpp can go back only once per pass
-  if (length < s.checkpoint_length) s.checkpoint_length = 0;
-  if (can_undo && length > 0 && drop_tokens_from(context_, slot, length)) return length;
-  return recover(slot, length);
+  if (end < s.checkpoint_end) s.checkpoint_end = {};
+  if (can_undo && end > Position() && drop_tokens_from(context_, slot, end)) return end;
+  return recover(slot, end);
 }
 
-int RecurrentState::recover(int slot, int length) {
+Position RecurrentState::recover(int slot, Position end) {
   Slot& s = slots_[idx(slot)];
   s.can_undo = 0;
-  if (0 < s.checkpoint_length && s.checkpoint_length <= length && restore_checkpoint(slot)) return s.checkpoint_length;
+  const bool fits = Position() < s.checkpoint_end && s.checkpoint_end <= end;
+  if (fits && restore_checkpoint(slot)) return s.checkpoint_end;
   forget(slot);
   llama_memory_seq_rm(llama_get_memory(context_), slot, -1, -1);
-  return 0;
+  return {};
 }
 
 bool RecurrentState::restore_checkpoint(int slot) {
@@ -61,7 +62,7 @@ bool RecurrentState::restore_checkpoint(int slot) {
     const AbortsAsErrors guard;
     return llama_state_seq_set_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only) ==
                s.checkpoint.size() &&
-           drop_tokens_from(context_, slot, s.checkpoint_length);
+           drop_tokens_from(context_, slot, s.checkpoint_end);
   } catch (const std::exception&) {  // a failed assertion
     return false;
   }

@@ -1,7 +1,7 @@
 // What the cells of a slot hold of its text. Three numbers of a token are told apart:
-//   place     its number in the text, from 0
-//   position  llama.cpp's number, by which a model rotates keys; 0 where reading of these cells began
-//   cell      where it lies in the slot's cache; earlier cells may have been dropped
+//   place     its number in the text, from 0; an int
+//   position  llama.cpp's number, by which a model rotates keys; 0 where reading of these cells began; a Position
+//   cell      its number among the tokens in the slot's cache, where earlier ones may have been dropped; a Cell
 // They differ by what was dropped and by pictures: under M-RoPE a picture has fewer positions than places, and a model
 // that does not read pictures has neither positions nor cells of them.
 #pragma once
@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <vector>
+
+#include "llama/token_number.h"
 
 namespace specdec {
 
@@ -28,37 +30,46 @@ struct SlotText {
   int origin = 0;         // the place with position 0
   int length_before = 0;  // before the running or last pass
   int prompt_end = 0;     // places before it are the prompt's, which is read in prompt pieces
-  int whole_pieces = 0;   // places before it were read in whole prompt pieces
+  int whole_pieces = 0;   // places before it were read in whole prompt pieces, or are those of pictures between them
   int padding = 0;        // tokens after the last piece's own that a recurrent state has read
   // A tree behind the last place: of each node, the nodes that it sees, itself included, as bits.
   std::vector<std::uint64_t> visible;
   std::vector<Picture> pictures;  // from `origin` on, ascending
 
-  int position_of(int place) const {
-    int position = place - origin;
+  Position position_of(int place) const {
+    Position position(place - origin);
     for (const Picture& picture : pictures) {
       if (place <= picture.place) break;
-      position -= std::min(place, picture.end()) - picture.place - picture.positions_before(place);
+      position += picture.place + picture.positions_before(place) - std::min(place, picture.end());
     }
     return position;
   }
   // The first place with this position.
-  int place_of(int position) const {
-    int place = origin + position;
+  int place_of(Position position) const {
+    int place = origin + position.value;
     for (const Picture& picture : pictures) {
-      const int begin = position_of(picture.place);
-      if (position <= begin) break;
+      if (position <= position_of(picture.place)) break;
       place += picture.num_places - picture.num_positions;
     }
     return place;
   }
-  int next_position() const { return position_of(length); }
-  int num_cells() const {
-    int count = length - first;
+  Position next_position() const { return position_of(length); }
+  // Of a place in the cache, or of one behind it if that is of a token.
+  Cell cell_of(int place) const {
+    Cell cell(place - first);
     for (const Picture& picture : pictures) {
-      if (!picture.has_cells) count -= std::max(0, std::min(length, picture.end()) - std::max(first, picture.place));
+      if (!picture.has_cells) cell += -std::max(0, std::min(place, picture.end()) - std::max(first, picture.place));
     }
-    return count;
+    return cell;
+  }
+  Cell next_cell() const { return cell_of(length); }
+  // Where the tokens without pictures between them begin that this place is one of or follows.
+  int begin_of_tokens(int place) const {
+    int begin = origin;
+    for (const Picture& picture : pictures) {
+      if (picture.end() <= place) begin = picture.end();
+    }
+    return begin;
   }
   // `at`, or the place of the picture that it would cut.
   int whole_pictures(int at) const {

@@ -26,8 +26,8 @@ bool can_hold_trees(llama_memory_i* memory) {
   return for_each_cache(memory, [](llama_kv_cache&) {});
 }
 
-void set_tree(llama_memory_i* memory, int slot, int position, const std::vector<std::uint64_t>& visible) {
-  for_each_cache(memory, [&](llama_kv_cache& cache) { cache.seq_set_tree(slot, position, visible); });
+void set_tree(llama_memory_i* memory, int slot, Position position, const std::vector<std::uint64_t>& visible) {
+  for_each_cache(memory, [&](llama_kv_cache& cache) { cache.seq_set_tree(slot, position.value, visible); });
 }
 
 void keep_nodes(llama_memory_i* memory, int slot, const std::vector<int>& nodes) {

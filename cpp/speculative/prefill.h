@@ -9,15 +9,22 @@
 
 namespace specdec {
 
-// Where to stop: after max_tokens, or a few more so that pieces are complete.
-inline int prefill_end(const LanguageModel& model, int cached, int length, int max_tokens) {
+// Where to stop: after max_tokens, or a few more so that pieces are complete. Pieces begin where the tokens do, at the
+// beginning of the text or behind a picture.
+inline int prefill_end(const LanguageModel& model, const std::vector<Picture>& pictures, int cached, int length,
+                       int max_tokens) {
   if (length - cached <= max_tokens) return length;
-  const int piece = model.prompt_piece(), end = (cached + max_tokens) / piece * piece;
-  return std::min(length, end > cached ? end : cached / piece * piece + piece);
+  int begin = 0;
+  for (const Picture& picture : pictures) {
+    if (picture.end() <= cached) begin = picture.end();
+  }
+  const int piece = model.prompt_piece(), pieces = (cached - begin) / piece;
+  const int wanted = (cached - begin + max_tokens) / piece;
+  return std::min(length, begin + std::max(wanted, pieces + 1) * piece);
 }
-// The same in a text with pictures, which are not cut.
+// The same for a caller that cuts no picture.
 inline int prefill_end(const LanguageModel& model, const Text& text, int cached, int length, int max_tokens) {
-  const int end = prefill_end(model, cached, length, max_tokens);
+  const int end = prefill_end(model, text.pictures, cached, length, max_tokens);
   const Picture* const picture = picture_from(text.pictures, end);
   if (picture == nullptr || end <= picture->place) return end;
   return picture->place > cached ? picture->place : std::min(length, picture->end());
@@ -27,7 +34,7 @@ inline int prefill_end(const LanguageModel& model, const Text& text, int cached,
 inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   for (int cached = model.length(sequence.slot); cached < length;) {
     PassInput input{sequence.slot, sequence.tokens.data() + cached, 0, 0};
-    int end = prefill_end(model, cached, length, model.batch_size());
+    int end = prefill_end(model, sequence.pictures, cached, length, model.batch_size());
     const Picture* const picture = model.reads_pictures() ? picture_from(sequence.pictures, cached) : nullptr;
     if (picture != nullptr && picture->place == cached) {
       input.picture = picture;

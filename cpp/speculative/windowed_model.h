@@ -5,17 +5,17 @@
 
 namespace specdec {
 
-// Positions and lengths count from the beginning of the text; tokens before first() are not in the cache. truncate() to
+// Places and lengths count from the beginning of the text; tokens before first() are not in the cache. truncate() to
 // first() or less empties the slot.
 // An interface, as all models here: the loop knows no llama.cpp, and toy models have an exact law.
 class WindowedModel : public virtual LanguageModel {
  public:
   virtual int first(int slot) const = 0;
-  // Empties the slot. The next token that it reads is the one at `position`, which is then its length().
-  virtual void start_at(int slot, int position) = 0;
-  // Forgets the tokens before `position` without reading the others again. Returns false if that cannot be done; the
+  // Empties the slot. The next token that it reads is the one at `place`, which is then its length().
+  virtual void start_at(int slot, int place) = 0;
+  // Forgets the tokens before `place` without reading the others again. Returns false if that cannot be done; the
   // caller must then empty the slot.
-  virtual bool drop_before(int slot, int position) = 0;
+  virtual bool drop_before(int slot, int place) = 0;
 };
 
 }  // namespace specdec

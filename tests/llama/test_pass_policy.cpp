@@ -58,7 +58,7 @@ TEST(without_a_shape_all_inputs_share_a_pass) {
   constexpr int most = 5;
   for (const bool takes_back : {true, false}) {
     PassPolicy policy({64, 64, takes_back, true});
-    const std::vector<PassPolicy::Slot> slots(4, {10, 10, 10});
+    const std::vector<PassPolicy::Slot> slots(4, {Cell(10), Cell(10)});
     std::array<int, 4> counts{};
     int num_padded = 0;
     for (int code = 1; code < most * most * most * most; ++code) {
@@ -86,7 +86,7 @@ TEST(padding_needs_room_and_may_be_forbidden) {
   const std::vector<PassInput> inputs = inputs_of({{0, 4, 4}, {1, 1, 1}, {2, 1, 1}});
   const auto is_padded = [&](int batch_size, int held, bool allows) {
     PassPolicy policy({batch_size, 64, true, allows});
-    return total(policy.plan(inputs, std::vector<PassPolicy::Slot>(3, {held, held, held})).front()) > 6;
+    return total(policy.plan(inputs, std::vector<PassPolicy::Slot>(3, {Cell(held), Cell(held)})).front()) > 6;
   };
   CHECK(is_padded(64, 10, true));
   CHECK(!is_padded(11, 10, true));
@@ -106,8 +106,8 @@ TEST(with_a_shape_passes_have_its_widths) {
         for (const int rows : {0, 1, count}) {
           const std::vector<PassInput> inputs =
               inputs_of({{0, count, std::min(rows, 8)}, {1, count, std::min(rows, 8)}});
-          const int prompt = rows == 0 ? begin + count : begin;
-          const auto& passes = policy.plan(inputs, {{begin, begin, prompt}, {begin, begin, prompt}});
+          const PassPolicy::Slot slot{Cell(begin), Cell(rows == 0 ? begin + count : begin)};
+          const auto& passes = policy.plan(inputs, {slot, slot});
           check_covers(inputs, passes);
           for (const PlannedPass& pass : passes) {
             for (const PassPart& part : pass.parts) {

@@ -14,7 +14,7 @@ using namespace specdec;
 using Piece = PassShape::Piece;
 
 // Pieces are consecutive, and none is empty or too long.
-void check_cut(const std::vector<Piece>& pieces, int begin, int end) {
+void check_cut(const std::vector<Piece>& pieces, Cell begin, Cell end) {
   for (const Piece& piece : pieces) {
     CHECK(piece.begin == begin && 0 < piece.count && piece.count <= piece.width);
     begin += piece.count;
@@ -56,18 +56,18 @@ std::vector<float> rows_of(Context& context, int slot, int prompt, int count) {
 
 }  // namespace
 
-// What a pass computes for a token depends on its position alone, wherever the pass begins.
-TEST(the_cells_of_a_pass_are_a_function_of_the_position) {
+// What a pass computes for a token depends on its cell alone, wherever the pass begins.
+TEST(the_cells_of_a_pass_are_a_function_of_the_tokens_cell) {
   for (const int width : {1, 2, 7, 8, 16}) {
     for (const bool pads : {true, false}) {
       PassShape shape = PassShape::of(width, 512, true);
       shape.pads = pads;
-      for (int position = 0; position < 600; ++position) {
+      for (Cell cell; cell.value < 600; cell += 1) {
         std::set<int> cells;
-        for (int begin = std::max(0, position - 40); begin <= position; ++begin) {
-          for (const Piece& piece : shape.pieces(begin, position + 1)) {
+        for (Cell begin(std::max(0, cell.value - 40)); begin <= cell; begin += 1) {
+          for (const Piece& piece : shape.pieces(begin, cell + 1)) {
             CHECK(piece.width == (pads ? width : piece.count) && piece.count <= width);
-            if (piece.begin + piece.count > position) cells.insert(PassShape::num_cells(piece));
+            if (piece.begin + piece.count > cell) cells.insert(PassShape::num_cells(piece));
           }
         }
         CHECK(cells.size() == 1);
@@ -78,32 +78,32 @@ TEST(the_cells_of_a_pass_are_a_function_of_the_position) {
 
 TEST(pieces_are_as_long_as_they_can_be) {
   const PassShape shape = PassShape::of(8, 512, true);
-  for (int begin = 0; begin < 520; ++begin) {
+  for (Cell begin; begin.value < 520; begin += 1) {
     for (int count = 0; count < 30; ++count) {
       const std::vector<Piece> pieces = shape.pieces(begin, begin + count);
       check_cut(pieces, begin, begin + count);
       CHECK(static_cast<int>(pieces.size()) <= (count + 7) / 8 + 1);  // one more at a boundary
     }
   }
-  CHECK(shape.pieces(0, 8).size() == 1);
-  CHECK(shape.pieces(245, 253).size() == 2);  // 249 begins a pass over 257 cells, rounded up to 512
+  CHECK(shape.pieces(Cell(0), Cell(8)).size() == 1);
+  CHECK(shape.pieces(Cell(245), Cell(253)).size() == 2);  // 249 begins a pass over 257 cells, rounded up to 512
 }
 
 TEST(prompts_are_cut_at_fixed_positions) {
   const PassShape shape = PassShape::of(8, 512, true);
   CHECK(shape.prompt_width == 256 && shape.reusable(700) == 512);
-  const std::vector<Piece> pieces = shape.prompt_pieces(256, 600);
-  check_cut(pieces, 256, 600);
+  const std::vector<Piece> pieces = shape.prompt_pieces(Cell(256), Cell(600));
+  check_cut(pieces, Cell(256), Cell(600));
   CHECK(pieces.front().width == 256 && pieces.back().width == 32 && pieces.back().count == 24);
   // A longer prompt that begins with it reads the whole pieces alike.
-  CHECK(shape.prompt_pieces(256, 900).front().count == 256);
+  CHECK(shape.prompt_pieces(Cell(256), Cell(900)).front().count == 256);
 }
 
 TEST(prompts_without_padding) {
   const PassShape shape = PassShape::of(8, 100, false);
   CHECK(shape.prompt_width == 64);
-  const std::vector<Piece> pieces = shape.prompt_pieces(0, 64 + 32 + 8 + 3);
-  check_cut(pieces, 0, 107);
+  const std::vector<Piece> pieces = shape.prompt_pieces(Cell(0), Cell(64 + 32 + 8 + 3));
+  check_cut(pieces, Cell(0), Cell(107));
   for (const Piece& piece : pieces) CHECK(piece.count == piece.width || piece.width == 8);
 }
 

@@ -1,9 +1,12 @@
 // Places, positions and cells of a text with pictures, compared with lists that have one entry for each place.
+#include <utility>
 #include <vector>
 
 #include "check.h"
 #include "llama/slot_text.h"
 
+using specdec::Cell;
+using specdec::Position;
 using specdec::SlotText;
 
 namespace {
@@ -49,10 +52,10 @@ TEST(positions_follow_the_pictures) {
         const Example one = example(num_positions, has_cells, origin);
         for (std::size_t i = 0; i < one.positions.size(); ++i) {
           const int place = origin + static_cast<int>(i);
-          CHECK(one.text.position_of(place) == one.positions[i]);
+          CHECK(one.text.position_of(place).value == one.positions[i]);
         }
-        CHECK(one.text.next_position() == one.positions.back());
-        CHECK(one.text.num_cells() == (has_cells ? 17 : 6));
+        CHECK(one.text.next_position().value == one.positions.back());
+        CHECK(one.text.next_cell() == Cell(has_cells ? 17 : 6));
         for (const int place : {0, 1, 2, 7, 8, 14, 15, 16}) {  // outside pictures
           const bool is_ambiguous = num_positions == 0 && (place == 7 || place == 14);
           const int found = one.text.place_of(one.text.position_of(origin + place)) - origin;
@@ -63,13 +66,20 @@ TEST(positions_follow_the_pictures) {
   }
 }
 
+TEST(tokens_begin_behind_a_picture) {
+  const SlotText text = example(3, true, 0).text;  // pictures at 2 .. 6 and 8 .. 13
+  for (const auto& [place, begin] :
+       std::vector<std::pair<int, int>>{{0, 0}, {6, 0}, {7, 7}, {13, 7}, {14, 14}, {17, 14}})
+    CHECK(text.begin_of_tokens(place) == begin);
+}
+
 TEST(pictures_are_dropped_whole) {
   Example one = example(3, true, 0);
   CHECK(one.text.whole_pictures(4) == 2 && one.text.whole_pictures(7) == 7 && one.text.whole_pictures(9) == 8);
   one.text.shorten(8);
-  CHECK(one.text.pictures.size() == 1 && one.text.next_position() == 2 + 3 + 1);
+  CHECK(one.text.pictures.size() == 1 && one.text.next_position() == Position(2 + 3 + 1));
   one.text.shorten(2);
-  CHECK(one.text.pictures.empty() && one.text.next_position() == 2);
+  CHECK(one.text.pictures.empty() && one.text.next_position() == Position(2));
 }
 
 // A draft counts the places of a picture, one by one or in several passes; a head takes the target's positions.
@@ -77,12 +87,14 @@ TEST(places_that_are_not_read) {
   SlotText draft;
   draft.length = 2;
   for (int i = 0; i < 5; ++i) draft.skip_place(nullptr);
-  CHECK(draft.length == 7 && draft.next_position() == 2 && draft.num_cells() == 2 && draft.pictures.size() == 1);
+  CHECK(draft.length == 7 && draft.next_position() == Position(2) && draft.next_cell() == Cell(2) &&
+        draft.pictures.size() == 1);
   const Example target = example(3, true, 0);
   SlotText head;
   head.length = 2;
   for (int place = 2; place < 7; ++place) head.skip_place(target.text.picture_at(place));
-  CHECK(head.length == 7 && head.next_position() == 5 && head.num_cells() == 2 && head.pictures.size() == 1);
+  CHECK(head.length == 7 && head.next_position() == Position(5) && head.next_cell() == Cell(2) &&
+        head.pictures.size() == 1);
 }
 
 TEST_MAIN()
