@@ -49,7 +49,8 @@ void PieceSource::poll() {
 void PieceSource::show_progress() {
   const PromptProgress progress = handle_->prompt_progress();
   std::string text = "reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token");
-  if (!std::exchange(is_shown_, true) && progress.all > long_prompt) line_->begin(text);
+  if (progress.pictures > 0) text += ", with " + counted(progress.pictures, "picture");
+  if (!std::exchange(is_shown_, true) && (progress.all > long_prompt || progress.pictures > 0)) line_->begin(text);
   else line_->update([&] { return std::move(text); });
 }
 

@@ -20,7 +20,8 @@ RequestHandle::RequestHandle(std::shared_ptr<ScheduledRequest> request, std::sha
       id_(request_->id()),
       seed_(request_->seed()),
       verification_(request_->verification()),
-      is_repeatable_(request_->is_repeatable()) {
+      is_repeatable_(request_->is_repeatable()),
+      num_pictures_(static_cast<int>(request_->sequence().pictures.size())) {
   stats_ = request_->sequence().stats;
   pieces_.reserve(idx(std::min(request_->sequence().remaining, reserved_pieces)));
 }
@@ -58,8 +59,12 @@ Stats RequestHandle::stats() const {
 PromptProgress RequestHandle::prompt_progress() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool is_read = !pieces_.empty() || (is_done_ && !error_);
-  return {is_read ? stats_.prompt_tokens : prompt_read_, stats_.prompt_tokens, stats_.prompt_cached_tokens,
-          stats_.prompt_seconds, slot_};
+  return {is_read ? stats_.prompt_tokens : prompt_read_,
+          stats_.prompt_tokens,
+          stats_.prompt_cached_tokens,
+          num_pictures_,
+          stats_.prompt_seconds,
+          slot_};
 }
 
 void RequestHandle::set_prompt_progress(std::int64_t num_read, const Stats& stats) noexcept {

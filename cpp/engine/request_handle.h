@@ -24,6 +24,7 @@ class ExecutorQueue;
 struct PromptProgress {
   std::int64_t read = 0, all = 0;
   std::int64_t cached = 0;
+  int pictures = 0;      // in the prompt; encoding one takes seconds, in which `read` stands still
   double seconds = 0.0;  // of reading, so far
   int slot = -1;         // see Request::slot; -1: the request waits for a slot
 };
@@ -87,6 +88,7 @@ class RequestHandle {
   const std::uint64_t seed_;
   const Verification verification_;
   const bool is_repeatable_;
+  const int num_pictures_;  // of the prompt
   std::atomic<bool> is_cancelled_{false};
 
   mutable std::mutex mutex_;  // of the members below

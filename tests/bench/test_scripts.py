@@ -89,6 +89,12 @@ SCRIPTS: dict[str, Script] = {
         ["0.35b-Q8_0, ours", "0.35b-Q8_0, ours, as a draft", "0.35b-Q8_0, ours, --no-repack"],
         4,
     ),
+    "bench.pictures.pictures": (
+        "--build {build} --target {target} --draft {draft} --encoders tiny --rounds 1",
+        [],
+        ["tiny"],
+        7,
+    ),
     "bench.products.stock_types": (
         "--build {build} --types Q4_K --k 256 --rounds 1 --threads 1",
         ["bench_matmul"],

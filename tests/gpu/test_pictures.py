@@ -19,7 +19,7 @@ QUESTION = "what is it"
 Make = Callable[..., sd.Generator]
 
 
-@pytest.fixture(scope="module", params=["llava", "gemma3", "qwen2vl", "qwen35"])
+@pytest.fixture(scope="module", params=["gemma3", "qwen2vl", "qwen35"])
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Files:
     return files_of(request.param, tmp_path_factory.mktemp(request.param))
 
