@@ -3,9 +3,10 @@ with a draft and without, next to llama-mtmd-cli.
 
 python -m bench.pictures.pictures [--encoders siglip clip] [--rounds 5]
 
-The target and the draft are the real pair (bench/common/real_models.py); encoders have real sizes and random weights,
-made on the spot. Programs alternate within a round; each round has a new picture. llama-mtmd-cli is that of the pinned
-source with its own options (cmake --preset default -DSPECDEC_PEERS=ON, then build).
+The target and the draft are the real pair (bench/common/real_models.py); rows are made for the smaller one, which reads
+them sooner. Encoders have real sizes and random weights, made on the spot. Programs alternate within a round; each
+round has a new picture. llama-mtmd-cli is that of the pinned source with its own options (cmake --preset default
+-DSPECDEC_PEERS=ON, then build).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gguf
+import numpy as np
 from bench.common.engines import Unavailable, output_of
 from bench.common.options import parser_of
 from bench.common.real_models import FOLDER, PAIR
@@ -45,7 +47,13 @@ def make_projector(name: str, target: pathlib.Path, folder: pathlib.Path) -> pat
     architecture = fields["general.architecture"].contents()
     width = int(fields[f"{architecture}.embedding_length"].contents())
     keys, tensors = make(Random(1), encoder, width)
-    return Projector(kind, encoder, {"projection_dim": width, **keys}, tensors).write(folder / f"mmproj-{name}.gguf")
+    tensors = {
+        key: tensor.astype(np.float16) if tensor.ndim == 2 and "position" not in key else tensor
+        for key, tensor in tensors.items()
+    }  # as in projectors that people download
+    return Projector(kind, encoder, {"projection_dim": width, **keys}, tensors).write(
+        folder / f"{target.stem}-{name}.gguf"
+    )
 
 
 def first_token(gen: Generator, parts: list[dict[str, Any]]) -> float:
@@ -54,42 +62,52 @@ def first_token(gen: Generator, parts: list[dict[str, Any]]) -> float:
     return time.perf_counter() - begin
 
 
-def ours(gen: Generator, picture: pathlib.Path, round_: int) -> tuple[float, float]:
+def first_tokens(gen: Generator, picture: pathlib.Path, round_: int) -> tuple[float, float]:
     """Until the first token: with a new picture, then with its rows at hand but behind another text."""
     image, question = {"type": "image", "image": str(picture)}, {"type": "text", "text": QUESTION}
     whole = first_token(gen, [image, question])
     return whole, first_token(gen, [{"type": "text", "text": f"{round_}"}, image, question])
 
 
-def llama(program: pathlib.Path, target: pathlib.Path, projector: pathlib.Path, picture: pathlib.Path) -> Any:
-    """Encoding and reading, as it logs them."""
+def llama(program: pathlib.Path, target: pathlib.Path, projector: pathlib.Path, picture: pathlib.Path) -> float:
+    """From the line before it reads the picture's file to the rows, as it logs them."""
     if not program.exists():
         raise Unavailable(f"{program} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then build")
     options = ["-p", QUESTION, "-n", 1, "--temp", 0, "-t", 2, "-c", 2048]
     out = output_of(program, "-m", target, "--mmproj", projector, "--image", picture, *options)
-    return tuple(
-        sum(int(ms) for ms in re.findall(rf"{what} in (\d+) ms", out)) / 1e3
-        for what in ("slice encoded", r"image decoded \(batch \d+/\d+\)")
-    )
+    return time_of("batch encoding done", out, last=True) - time_of("main: loading model", out, last=False)
+
+
+def time_of(words: str, log: str, last: bool) -> float:
+    """Lines begin with minutes, seconds, milliseconds and microseconds: 0.03.088.445"""
+    times = re.findall(rf"^(\d+)\.(\d+)\.(\d+)\.(\d+) .*{words}", log, re.MULTILINE)
+    if not times:
+        raise Unavailable(f"no {words!r} in the output")
+    minutes, seconds, milliseconds, microseconds = times[-1 if last else 0]
+    return 60 * int(minutes) + int(seconds) + int(milliseconds) / 1e3 + int(microseconds) / 1e6
 
 
 def measure(arguments: argparse.Namespace, name: str, folder: pathlib.Path) -> Seconds:
+    options: dict[str, Any] = {"n_ctx": 2048, "n_threads": 2, "suffix": False, "n_gpu_layers": 0}
     projector = make_projector(name, arguments.target, folder)
-    options: dict[str, Any] = {"mmproj": projector, "n_ctx": 2048, "n_threads": 2, "suffix": False, "n_gpu_layers": 0}
-    plain = Generator(arguments.target, num_draft_tokens=0, **options)
-    drafting = Generator(arguments.target, arguments.draft, **options)
+    small_projector = make_projector(name, arguments.draft, folder)
+    plain = Generator(arguments.target, num_draft_tokens=0, mmproj=projector, **options)
+    drafting = Generator(arguments.target, arguments.draft, mmproj=projector, **options)
+    small = Generator(arguments.draft, num_draft_tokens=0, mmproj=small_projector, **options)
     seconds: Seconds = {}
     for round_ in range(arguments.rounds + 1):  # the first one loads
         picture = folder / f"{round_}.png"
         Image.fromarray(random_picture(640, 480, round_)).save(picture)
-        whole, read = ours(plain, picture, round_)
-        with_draft, _ = ours(drafting, picture, round_)
-        found = {"ours": whole - read, "first": whole, "draft": with_draft}
+        whole, read = first_tokens(small, picture, round_)
+        found = {"ours": whole - read}
         try:
-            found["llama"], _ = llama(arguments.llama / "llama-mtmd-cli", arguments.target, projector, picture)
+            program = arguments.llama / "llama-mtmd-cli"
+            found["llama"] = llama(program, arguments.draft, small_projector, picture)
         except Unavailable as reason:
             if round_ == 0:
                 print(f"left out: {reason}")
+        found["first"], _ = first_tokens(plain, picture, round_)
+        found["draft"], _ = first_tokens(drafting, picture, round_)
         if round_ > 0:
             for key, value in found.items():
                 seconds.setdefault(key, []).append(value)
