@@ -1,6 +1,10 @@
 // Shapes of passes (cpp/llama/pass_shape.h): how tokens are cut, and that a context makes the same rows this way.
+#include <array>
 #include <cstring>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "check.h"
@@ -247,6 +251,52 @@ TEST(what_is_reused_are_whole_pieces) {
   CHECK(context->length(0) == 0 && context->reusable(0, 200) == 0);
   CHECK(context->restore(0, state, 280) && context->reusable(0, 280) == 256);
   CHECK(context_of(0)->reusable(0, 123) == 123);
+}
+
+// 40 tokens, a picture of 10 rows, 256 tokens and 20 more.
+TEST(pieces_begin_anew_behind_a_picture) {
+  class SameRows : public PictureRows {
+   public:
+    const float* rows() const override { return rows_.data(); }
+    std::array<int, 4> position(int row, int begin) const override { return {begin + row, 0, 0, 0}; }
+    bool is_causal() const override { return true; }
+
+   private:
+    std::vector<float> rows_ = std::vector<float>(std::size_t{10} * vocabulary, 0.1f);
+  };
+  Picture picture;
+  picture.place = 40;
+  picture.num_rows = picture.num_positions = 10;
+  picture.rows = std::make_shared<SameRows>();
+  const std::vector<Token> tokens = text();
+  const auto read = [&](int width) {
+    Context::Options options;
+    options.context_length = 512;
+    options.width = width;
+    options.reads_pictures = true;
+    auto context = std::make_unique<Context>(shared_model(), std::make_shared<ThreadPool>(2), options);
+    context->expect_prompt(0, 326);
+    context->decode({{0, tokens.data(), 40, 0}});
+    PassInput rows{0, nullptr, 10, 0};
+    rows.picture = &picture;
+    context->decode({rows});
+    context->decode({{0, tokens.data(), 276, 0}});
+    CHECK(context->length(0) == 326);
+    context->decode({{0, tokens.data(), 3, 3}});
+    return context;
+  };
+  const auto context = read(8), plain = read(0);
+  CHECK(std::memcmp(context->logits(0), plain->logits(0), std::size_t{3} * vocabulary * sizeof(float)) == 0);
+  const std::string state = context->state(0);
+  for (const bool is_restored : {false, true}) {
+    if (is_restored) CHECK(context->restore(0, state, 329));
+    CHECK(context->reusable(0, 329) == 306 && context->reusable(0, 305) == 50 && context->reusable(0, 50) == 50);
+    CHECK(context->reusable(0, 49) == 0 && context->reusable(0, 40) == 0);
+    context->truncate(0, 300);
+    CHECK(context->length(0) == 50);
+    context->truncate(0, 45);
+    CHECK(context->length(0) == 0);
+  }
 }
 
 TEST(a_cancelled_pass_leaves_what_was_there) {
