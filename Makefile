@@ -16,7 +16,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo vulkan vulkan_layers check test test-real test-gpu test-drivers lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers mutants soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
+.PHONY: all build program demo vulkan vulkan_layers check test test-real test-gpu test-drivers rehearse lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers mutants soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -115,6 +115,12 @@ test-gpu: vulkan_layers $(VENV)/.test
 	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
 	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
 	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
+
+# The measurement of a GPU on the same device, in its shortest form (bench/device/measure.sh).
+rehearse: vulkan_layers $(VENV)/.test
+	SPECDEC_REHEARSAL=1 SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
+	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
+	  $(VENV)/bin/python -m pytest tests/gpu/test_measure.py
 
 # Which shaders run on GPUs that are not there, with Mesa's drivers for them (tests/gpu/test_drivers.py). INTEL=1: also on Intel's, for which
 # a library is built first (tests/gpu/build_intel_shim.sh names the packages that this needs).

@@ -96,7 +96,7 @@ SHORT = replace(
     rounds=1,
     types=("Q8_0",),
     check_seconds=600,
-    test_seconds=120,
+    test_seconds=300,
     tests=("-k", "test_rows_do_not_depend_on_the_cut and llama"),
     mixture=None,
 )
@@ -195,8 +195,8 @@ class Measurement:
     def check(self, device: str) -> None:
         command = [self.specdec, "info", "--check", "-dev", device, TARGET]
         text = output_of(command, self.clock.limit(self.plan.check_seconds))
-        sentences = [line for line in text.splitlines() if "xact at" in line] or text.splitlines()[-1:]
-        self.report.add(*(sentence.strip() for sentence in sentences), "")
+        lines = text.rpartition("\nChecked: ")[2].splitlines()[1:]  # wrapped
+        self.report.add(" ".join(line.strip() for line in lines), "")
         self.widths(device)
 
     def widths(self, device: str) -> None:
@@ -227,8 +227,8 @@ class Measurement:
 
     def tests(self, device: str) -> None:
         files = [ROOT / "tests" / "gpu" / f"{name}.py" for name in EXACTNESS_TESTS]
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *self.plan.tests]
-        command += ["--durations=0", "-rfE", "-v", *map(str, files)]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--no-header", *self.plan.tests]
+        command += ["--durations=0", "-rfE", "--verbosity=1", *map(str, files)]
         seconds = self.clock.limit(self.plan.test_seconds / len(self.options.devices), 20)
         # Where the time ends, the results so far are on the terminal's lines.
         process = subprocess.Popen(
@@ -275,8 +275,9 @@ class Measurement:
         if not program.exists():
             self.report.add(f"llama-bench: not built (-DSPECDEC_PEERS=ON): {program}", "")
             return
+        folder = self.models / "small" if self.options.short else self.models  # as bench.passes makes them
         for type in self.plan.types:
-            command: list[object] = [program, "-m", self.models / f"0.35b-{type}.gguf", "-ngl", 99, "-dev", device]
+            command: list[object] = [program, "-m", folder / f"0.35b-{type}.gguf", "-ngl", 99, "-dev", device]
             command += ["-p", ",".join(map(str, self.plan.pass_tokens)), "-n", 0, "-r", self.plan.rounds, "-o", "md"]
             path = {"GGML_BACKEND_PATH": str(self.module(device))}
             text = output_of(command, self.clock.limit(60, 10), path)
