@@ -111,16 +111,14 @@ vulkan_layers: vulkan  # for tests
 
 # The tests on a device: the first GPU, or Mesa's software device (apt install mesa-vulkan-drivers) where there is none; DEVICE=Vulkan1: that one.
 # All processes, and later runs, share the shaders that Mesa compiled.
+ON_DEVICE = SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
+  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0})
 test-gpu: vulkan_layers $(VENV)/.test
-	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
-	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
-	  $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
+	$(ON_DEVICE) $(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist worksteal tests/gpu
 
 # The measurement of a GPU on the same device, in its shortest form (bench/device/measure.sh).
 rehearse: vulkan_layers $(VENV)/.test
-	SPECDEC_REHEARSAL=1 SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) MESA_SHADER_CACHE_DIR=$(CURDIR)/.cache/mesa \
-	  $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) \
-	  $(VENV)/bin/python -m pytest tests/gpu/test_measure.py
+	SPECDEC_REHEARSAL=1 $(ON_DEVICE) $(VENV)/bin/python -m pytest tests/gpu/test_measure.py
 
 # Which shaders run on GPUs that are not there, with Mesa's drivers for them (tests/gpu/test_drivers.py). INTEL=1: also on Intel's, for which
 # a library is built first (tests/gpu/build_intel_shim.sh names the packages that this needs).

@@ -1,5 +1,5 @@
-"""How long a picture takes: from the file to its rows, from the rows into the target's cache, and until the first token
-with a draft and without, next to llama-mtmd-cli.
+"""How long a picture takes: from the file to its rows, next to llama-mtmd-cli, and until the first token, with a draft
+and without.
 
 python -m bench.pictures.pictures [--encoders siglip clip] [--rounds 5]
 

@@ -601,7 +601,7 @@ void Context::checkpoint(int slot, int pass_tokens) {
 void Context::copy(int from, int to) {
   if (from == to) return;
   start_at(to, 0);
-  if (num_held(from) == 0) return;
+  if (text(from).next_cell() == Cell()) return;
   drop_padding(from);
   drop_tree(from);
   CellChange change(*this, to);

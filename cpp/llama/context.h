@@ -151,7 +151,6 @@ class Context : public WindowedModel {
   // Counts a place of a picture that is not read. like: the context whose positions this one has; null: it takes none.
   void skip_picture(int slot, const Context* like);
 
-  int num_held(int slot) const { return text(slot).next_cell().value; }
   // Of the token that the slot reads next; 0 when reading of a window begins.
   Position next_position(int slot) const { return text(slot).next_position(); }
 

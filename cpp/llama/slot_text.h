@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "llama/token_number.h"
+#include "speculative/text.h"
 
 namespace specdec {
 
@@ -63,14 +64,8 @@ struct SlotText {
     return cell;
   }
   Cell next_cell() const { return cell_of(length); }
-  // Where the tokens without pictures between them begin that this place is one of or follows.
-  int begin_of_tokens(int place) const {
-    int begin = origin;
-    for (const Picture& picture : pictures) {
-      if (picture.end() <= place) begin = picture.end();
-    }
-    return begin;
-  }
+  // Of the tokens up to this place that have no picture between them.
+  int begin_of_tokens(int place) const { return end_of_picture_before(pictures, place, origin); }
   // `at`, or the place of the picture that it would cut.
   int whole_pictures(int at) const {
     for (const Picture& picture : pictures) {

@@ -14,13 +14,8 @@ namespace specdec {
 inline int prefill_end(const LanguageModel& model, const std::vector<Picture>& pictures, int cached, int length,
                        int max_tokens) {
   if (length - cached <= max_tokens) return length;
-  int begin = 0;
-  for (const Picture& picture : pictures) {
-    if (picture.end() <= cached) begin = picture.end();
-  }
-  const int piece = model.prompt_piece(), pieces = (cached - begin) / piece;
-  const int wanted = (cached - begin + max_tokens) / piece;
-  return std::min(length, begin + std::max(wanted, pieces + 1) * piece);
+  const int begin = end_of_picture_before(pictures, cached, 0), read = cached - begin, piece = model.prompt_piece();
+  return std::min(length, begin + std::max((read + max_tokens) / piece, read / piece + 1) * piece);
 }
 // The same for a caller that cuts no picture.
 inline int prefill_end(const LanguageModel& model, const Text& text, int cached, int length, int max_tokens) {

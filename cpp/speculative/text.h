@@ -65,6 +65,16 @@ inline const Picture* picture_from(const std::vector<Picture>& pictures, int pla
   return found == pictures.end() ? nullptr : &*found;
 }
 
+// The end of the last picture that ends at `place` or before it; `begin` if there is none. Pictures ascend.
+template <class Pictures>
+int end_of_picture_before(const Pictures& pictures, int place, int begin) {
+  for (const auto& picture : pictures) {
+    if (picture.end() > place) break;
+    begin = picture.end();
+  }
+  return begin;
+}
+
 // `length`, or the place of the picture that it would cut.
 inline int whole_pictures(const std::vector<Picture>& pictures, int length) {
   const Picture* const picture = picture_from(pictures, length);
