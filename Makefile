@@ -230,12 +230,12 @@ fuzz-parsers: FUZZ_TARGET := parser_fuzzers
 fuzz-parsers: FUZZ := gguf pictures requests prompts constraints results
 
 # Which small changes of FILES pass all tests of their area (tests/mutants/run.py), tried in a copy of the tree: COUNT of them, chosen by
-# SEED; MUTANTS="--cpp-only": further options. A minute or so for each.
+# SEED; MUTANTS="--cpp-only": further options. Some seconds for each, after a first run of the tests.
 COUNT ?= 20
 SEED ?= 1
 mutants: FILES := cpp/sampling cpp/speculative cpp/engine cpp/server cpp/disk_cache
 mutants: $(VENV)/.test build/mutants-venv/.ready
-	build/mutants-venv/bin/python tests/mutants/run.py $(FILES) --count $(COUNT) --seed $(SEED) $(MUTANTS)
+	PYTHONPATH=. build/mutants-venv/bin/python tests/mutants/run.py $(FILES) --count $(COUNT) --seed $(SEED) $(MUTANTS)
 
 # Mixed requests on Generators that come and go; six hours, which may be run in parts (Ctrl-C). They are added to tests/figures.jsonl.
 SOAK_SECONDS ?= 21600

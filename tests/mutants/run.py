@@ -4,18 +4,21 @@
 
 universalmutator makes the changes, by cpp.rules: another operator, another number, a condition that is negated or
 false, a statement left out. --seed chooses --count of them that compile to other code, the same every time, spread over
-lines. Each is made in a copy of the working tree, build/mutants, never in the tree itself. There the area's C++ tests
-are built and run, and if they pass, its Python tests (AREAS). A change that fails a test, or makes one take ten times
-as long, is noticed; one that passes all is a survivor: write a test that fails with it, or explain in explained.txt why
-no test can. Ends with status 1 if there is a survivor without an explanation. Takes a minute or so for each.
+lines. Each is made in a copy of the working tree, build/mutants, never in the tree itself. A first run of the area's
+tests there (AREAS) records which lines each runs (which_tests.py). Then, for each change, only the tests that may run
+the line are tried, C++ first, the quickest first, each program built when its turn comes. A change that fails a test,
+or makes one take ten times as long, is noticed; one that passes all is a survivor: write a test that fails with it, or
+explain in explained.txt why no test can. Ends with status 1 if there is a survivor without an explanation.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -27,38 +30,36 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.mutants.which_tests import OneTest, Places, Recording
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "mutants"
 MEMORY = 16 << 30  # bytes of address space that a test may use
 LEAST_LIMIT = 60.0  # seconds
+MOST_SECONDS = 120.0  # a test that takes longer is not tried
 
 
 @dataclass(frozen=True)
 class Area:
-    """Tests of a folder of cpp, the quickest first: folders of tests for ctest; files or folders for pytest."""
+    """Tests of a folder of cpp: folders of tests for ctest and for pytest."""
 
     cpp: Sequence[str]
-    python: Sequence[str]
+    python: Sequence[str] = ()
 
 
+ALL_PYTHON = ["tests/sampling", "tests/engine", "tests/bindings", "tests/server"]
 AREAS = {
-    "sampling": Area(
-        ["sampling", "speculative"],
-        [
-            "tests/sampling",
-            *(f"tests/engine/test_{name}.py" for name in ("token_rules", "top_logprobs", "verification", "lossless")),
-        ],
-    ),
-    "speculative": Area(["speculative", "engine"], ["tests/speculative", "tests/engine"]),
-    "engine": Area(["engine", "server"], ["tests/engine", "tests/bindings", "tests/server"]),
+    "sampling": Area(["sampling", "speculative"], ["tests/sampling", "tests/engine"]),
+    "speculative": Area(["speculative", "engine"], ALL_PYTHON),
+    "engine": Area(["engine", "server"], ALL_PYTHON),
     "server": Area(["server"], ["tests/server"]),
-    "disk_cache": Area(
-        ["disk_cache", "engine"], ["tests/engine/test_prefix_cache.py", "tests/engine/test_auto_cache.py"]
-    ),
+    "disk_cache": Area(["disk_cache", "engine"], ["tests/engine"]),
 }
+# Of the page in a browser, and of much work: few lines of ours for the time that they take.
+NOT_TRIED = ("test_page", "test_soak", "test_load", "test_growth", "test_agents", "test_clients", "test_ray")
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,14 @@ class Mutant:
 # ---- Making them
 
 
-def mutants_of(path: pathlib.Path) -> list[Mutant]:
+def mutants_of(path: pathlib.Path, root: pathlib.Path) -> list[Mutant]:
     from universalmutator.mutator import mutants_regexp
 
     source = path.read_text(encoding="utf-8").splitlines(keepends=True)
     rules = pathlib.Path(__file__).parent / "cpp.rules"
     with contextlib.redirect_stdout(io.StringIO()):
         found = mutants_regexp(source, ruleFiles=[str(rules)], ignorePatterns=[], ignoreStringOnly=True)
-    name = path.relative_to(ROOT).as_posix()
+    name = path.relative_to(root).as_posix()
     return [Mutant(name, line, source[line - 1], new) for line, new, *_ in found]
 
 
@@ -153,14 +154,18 @@ class Copy:
             if not (self.folder / name).exists():
                 (self.folder / name).symlink_to((ROOT / name).resolve())
         if not (self.build / "build.ninja").exists():
+            options = self.folder / "tests" / "mutants" / "options.cmake"
             configure = ["cmake", "--preset", "default", "--log-level=WARNING"]
             configure += ["-DSPECDEC_UNITY=OFF", "-DSPECDEC_KERNELS=native"]  # tests run those of every ISA
+            configure += ["-DSPECDEC_BENCH=OFF", "-DCMAKE_STRIP="]  # the module keeps the lines of its code
+            configure += [f"-DCMAKE_PROJECT_specdec_native_INCLUDE={options}"]
             must("the copy cannot be configured", self.run(configure, 3600))
 
-    def run(
-        self, command: Sequence[str], seconds: float, environment: dict[str, str] | None = None
-    ) -> tuple[bool, str]:
-        """Whether it succeeded, and what it printed. All that it started ends with it."""
+    @contextlib.contextmanager
+    def started(
+        self, command: Sequence[str], environment: dict[str, str] | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """All that it started ends with it."""
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -174,34 +179,60 @@ class Copy:
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
         )
         try:
-            out, _ = process.communicate(timeout=seconds)
-            return process.returncode == 0, out
-        except subprocess.TimeoutExpired:
-            return False, f"took more than {seconds:.0f} s"
+            yield process
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def run(
+        self, command: Sequence[str], seconds: float, environment: dict[str, str] | None = None
+    ) -> tuple[bool, str]:
+        """Whether it succeeded, and what it printed."""
+        with self.started(command, environment) as process:
+            try:
+                out, _ = process.communicate(timeout=seconds)
+                return process.returncode == 0, out
+            except subprocess.TimeoutExpired:
+                return False, f"took more than {seconds:.0f} s"
+
     def make(self, *targets: str) -> tuple[bool, str]:
         return self.run(["cmake", "--build", str(self.build), "-j", str(self.jobs), "--target", *targets], 3600)
 
     def objects(self, path: str) -> dict[str, str]:
-        """What a source file was compiled to; of a header, all of its folder's."""
+        """What a source file was compiled to; of a header, all files."""
         source = pathlib.PurePath(path)
-        name = f"{source.name}.o" if source.suffix == ".cpp" else "*.o"
-        found = sorted((self.build / "cpp" / source.parts[1]).rglob(name))
+        is_source = source.suffix == ".cpp"
+        folder = self.build / "cpp" / source.parts[1] if is_source else self.build / "cpp"
+        found = sorted(folder.rglob(f"{source.name}.o" if is_source else "*.o"))
         return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
 
-    def ctest(self, folder: str, seconds: float) -> tuple[bool, str]:
-        command = ["ctest", "--test-dir", str(self.build / "tests" / folder), "--stop-on-failure", "-j", str(self.jobs)]
-        # Not what is run on other processors.
-        command += ["-E", "_arm|_without_f16c|_share_no_code", "--output-on-failure", "--no-tests=error"]
-        return self.run([*command, "--timeout", f"{seconds:.0f}"], 4 * seconds, self.of_tests)
+    def programs(self, folder: str) -> list[OneTest]:
+        """The built C++ tests of a folder, except those for other processors."""
+        command = ["ctest", "--test-dir", str(self.build / "tests" / folder), "--show-only=json-v1"]
+        command += ["-E", "_arm|_without_f16c|_share_no_code"]
+        listed = json.loads(self.run(command, 60)[1])["tests"]
+        return [OneTest(f"{folder}/{one['name']}", one["command"]) for one in listed]
 
-    def pytest(self, path: str, seconds: float) -> tuple[bool, str]:
+    def program(self, test: OneTest, seconds: float) -> tuple[bool, str]:
+        """Ends at the first failure (tests/check.h)."""
+        lines = []
+        command = ["timeout", f"{seconds:.0f}", "stdbuf", "-oL", *test.command]
+        with self.started(command, self.of_tests) as process:
+            assert process.stdout
+            for line in process.stdout:
+                lines.append(line)
+                if line.startswith("FAILED"):
+                    return False, line
+            status = process.wait()
+        if status == 124:
+            return False, f"took more than {seconds:.0f} s"
+        return status in (0, 77), "".join(lines[-1:])  # 77: skipped
+
+    def pytest(self, files: Sequence[str], seconds: float) -> tuple[bool, str]:
         command = [str(self.folder / ".venv" / "bin" / "python"), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        return self.run([*command, path], seconds, self.of_tests)
+        command += ["-o", f"faulthandler_timeout={MOST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+        return self.run([*command, *files], seconds, self.of_tests)
 
     @contextlib.contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
@@ -219,58 +250,97 @@ class Copy:
 # ---- Trying them
 
 
-class Trial:
-    def __init__(self, copy: Copy, area: Area, with_python: bool) -> None:
-        self.copy, self.area, self.with_python = copy, area, with_python
-        self.limits: dict[str, float] = {}  # seconds
+class Trials:
+    def __init__(self, copy: Copy, recording: Recording, with_python: bool, seconds: float) -> None:
+        self.copy, self.recording = copy, recording
+        self.with_python, self.seconds = with_python, seconds
+        self.names: dict[str, list[str]] = {}  # by folder of cpp: of the tests
         self.originals: dict[str, dict[str, str]] = {}
 
-    def prepare(self) -> None:
-        """All tests pass without a change; with one they may take ten times as long."""
-        for folder in self.area.cpp:
-            must(f"tests/{folder} cannot be built", self.copy.make(f"tests/{folder}/all"))
-            self.limits[folder] = self.timed(folder, self.copy.ctest)
+    def prepare(self, folder: str) -> None:
+        """Builds the tests of an area, and records those that never were."""
+        area = AREAS.get(folder, Area([folder], [f"tests/{folder}"]))
+        must("the tests cannot be built", self.copy.make(*(f"tests/{name}/all" for name in area.cpp)))
+        tests = [test for name in area.cpp for test in self.copy.programs(name)]
         if self.with_python:
-            must("the program cannot be built", self.copy.make("specdec", "_core", "test_programs"))
-            for path in self.area.python:
-                self.limits[path] = self.timed(path, self.copy.pytest)
+            must("the program cannot be built", self.copy.make("specdec", "_core", "failing_calls"))
+            files = [file for name in area.python for file in sorted((self.copy.folder / name).glob("test_*.py"))]
+            files = [file for file in files if not file.name.startswith(NOT_TRIED)]
+            tests += [OneTest(file.relative_to(self.copy.folder).as_posix()) for file in files]
+        for test in tests:
+            if test.name not in self.recording.tests:
+                self.record(test)
+        known = [self.recording.tests[test.name] for test in tests]
+        self.names[folder] = [test.name for test in known if test.seconds < MOST_SECONDS]
 
-    def timed(self, what: str, test: Callable[[str, float], tuple[bool, str]]) -> float:
+    def record(self, test: OneTest) -> None:
+        traces = FOLDER / "traces"
+        traces.mkdir(exist_ok=True)
+        self.copy.of_tests["SPECDEC_TRACE"] = str(traces)
         begin = time.monotonic()
-        must(f"{what} fails without any change", test(what, 3600))
-        return max(LEAST_LIMIT, 10 * (time.monotonic() - begin))
+        limit = min(MOST_SECONDS, self.seconds)
+        ok, out = self.copy.pytest([test.name], limit) if test.is_python else self.copy.program(test, limit)
+        test.seconds = time.monotonic() - begin
+        del self.copy.of_tests["SPECDEC_TRACE"]
+        if not ok:  # too slow, or not for this machine
+            print(f"not tried: {test.name}: {failure(out)}", flush=True)
+            test.seconds = MOST_SECONDS
+        built = [self.copy.build / "specdec", *(self.copy.build / "tests").glob("*/test_*")]
+        built += (self.copy.folder / "python" / "specdec_native").glob("_core*.so")
+        test.lines = self.places.of_traces(traces, built)
+        self.recording.add(test)
+
+    @functools.cached_property
+    def places(self) -> Places:
+        return Places()
+
+    def compile(self, path: str) -> tuple[bool, str]:
+        return self.copy.make(f"specdec_{path.split('/')[1]}" if path.endswith(".cpp") else "specdec")
 
     def original(self, path: str) -> dict[str, str]:
         if path not in self.originals:
-            must("the tree cannot be built", self.copy.make(f"tests/{self.area.cpp[0]}/all"))
+            must("the tree cannot be built", self.compile(path))
             self.originals[path] = self.copy.objects(path)
         return self.originals[path]
 
     def run(self, mutant: Mutant) -> tuple[str, str]:
-        """How it ended: invalid, equivalent, noticed or survived; and by what it was noticed."""
+        """How it ended: invalid, equivalent, noticed or survived; and by what it was noticed, or how many tests ran."""
+        folder = mutant.path.split("/")[1]
+        if folder not in self.names:
+            self.prepare(folder)
         before = self.original(mutant.path)
+        tests = self.recording.tests_of(mutant.path, mutant.line, self.names[folder])
         with self.copy.changed(mutant):
-            ok, out = self.copy.make(f"tests/{self.area.cpp[0]}/all")
+            ok, out = self.compile(mutant.path)
             if not ok:
                 return "invalid", compile_error(out)
             if before and before == self.copy.objects(mutant.path):
                 return "equivalent", ""
-            for folder in self.area.cpp:
-                ok, out = self.copy.make(f"tests/{folder}/all")
-                if not ok:
-                    return "invalid", compile_error(out)
-                ok, out = self.copy.ctest(folder, self.limits[folder])
-                if not ok:
-                    return "noticed", f"ctest {folder}: {failure(out)}"
-            if self.with_python:
+            chosen = first_of(tests, self.seconds)
+            for test in chosen:
+                if not test.is_python:
+                    ok, out = self.copy.make(pathlib.Path(test.command[0]).name)
+                    if not ok:
+                        return "invalid", compile_error(out)
+                    ok, out = self.copy.program(test, max(LEAST_LIMIT, 10 * test.seconds))
+                    if not ok:
+                        return "noticed", f"{test.name}: {failure(out)}"
+            files = [test for test in chosen if test.is_python]
+            if files:
                 ok, out = self.copy.make("specdec", "_core")
                 if not ok:
                     return "invalid", compile_error(out)
-                for path in self.area.python:
-                    ok, out = self.copy.pytest(path, self.limits[path])
-                    if not ok:
-                        return "noticed", f"{path}: {failure(out)}"
-        return "survived", ""
+                seconds = sum(max(LEAST_LIMIT, 10 * test.seconds) for test in files)
+                ok, out = self.copy.pytest([test.name for test in files], seconds)
+                if not ok:
+                    return "noticed", f"pytest: {failure(out)}"
+        return "survived", f"{len(chosen)} of {len(tests)} tests"
+
+
+def first_of(tests: Sequence[OneTest], seconds: float) -> list[OneTest]:
+    """Those that begin within this time."""
+    ends = itertools.accumulate(test.seconds for test in tests)
+    return [test for test, end in zip(tests, ends, strict=True) if end - test.seconds < seconds]
 
 
 def compile_error(out: str) -> str:
@@ -278,8 +348,9 @@ def compile_error(out: str) -> str:
 
 
 def failure(out: str) -> str:
-    words = ("FAILED", "***Failed", "***Timeout", "***Exception", "took more")
-    return next((line.strip() for line in out.splitlines() if any(word in line for word in words)), "failed")[:160]
+    words = ("FAILED", "took more")
+    lines = out.strip().splitlines()
+    return next((line.strip() for line in lines if any(word in line for word in words)), "".join(lines[-1:]))[:160]
 
 
 def explanations() -> dict[tuple[str, str, str], str]:
@@ -294,6 +365,14 @@ def explanations() -> dict[tuple[str, str, str], str]:
     return explained
 
 
+def survivors(results: pathlib.Path) -> list[Mutant]:
+    last = {}
+    for line in results.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        last[Mutant(one["path"], one["line"], one["old"], one["new"])] = one["result"]
+    return [mutant for mutant, result in last.items() if result == "survived"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", help="files and folders in cpp")
@@ -302,27 +381,27 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0, help="so many of the order are passed over")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--cpp-only", action="store_true", help="without the Python tests")
-    parser.add_argument("--ctest", nargs="+", metavar="FOLDER", help="these folders of C++ tests instead of the area's")
+    parser.add_argument("--seconds", type=float, default=1e9, help="for each change, no test begins after these")
+    parser.add_argument("--again", action="store_true", help="only the survivors in --results")
+    parser.add_argument("--as-copied", action="store_true", help="the copy is not brought up to date")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no other one afterwards")
     parser.add_argument("--results", type=pathlib.Path, default=FOLDER / "results.jsonl")
     options = parser.parse_args()
-    order = in_random_order([mutant for path in sources(options.files) for mutant in mutants_of(path)], options.seed)
-    print(f"{len(order)} possible changes", flush=True)
     copy = Copy(FOLDER / "tree", options.jobs)
-    copy.update()
+    if not options.as_copied:
+        copy.update()
+    paths = [copy.folder / path.relative_to(ROOT) for path in sources(options.files)]
+    order = in_random_order([mutant for path in paths for mutant in mutants_of(path, copy.folder)], options.seed)
+    if options.again:
+        order = survivors(options.results)
+    print(f"{len(order)} possible changes", flush=True)
     explained, counts, begin = explanations(), Counter[str](), time.monotonic()
-    trials: dict[str, Trial] = {}
+    trials = Trials(copy, Recording(FOLDER / "recording.json", copy.folder), not options.cpp_only, options.seconds)
     for mutant in order[options.skip :]:
         tried = counts["noticed"] + counts["survived"] + counts["explained"]
         if tried == options.count or time.monotonic() > begin + 60 * options.minutes:
             break
-        name = pathlib.PurePath(mutant.path).parts[1]
-        if name not in trials:
-            area = AREAS.get(name, Area([name], [f"tests/{name}"]))
-            area = replace(area, cpp=options.ctest or area.cpp)
-            trials[name] = Trial(copy, area, not options.cpp_only)
-            trials[name].prepare()
-        result, by = trials[name].run(mutant)
+        result, by = trials.run(mutant)
         if result == "survived" and (mutant.path, mutant.old.strip(), mutant.new.strip()) in explained:
             result = "explained"
         counts[result] += 1
