@@ -36,6 +36,14 @@ TEST(the_cache_of_a_draft_is_as_long_as_its_window) {
   CHECK(small.target * 32 == all.target * 17 && small.draft * 32 == all.draft * 17);  // 8.5 of 16 bits
 }
 
+TEST(a_head_has_the_cache_of_its_layers_for_the_whole_context) {
+  const auto target = parts("stdlib-target-f16.gguf"), head = parts("stdlib-head-f16.gguf");
+  GeneratorOptions options = options_of(512);
+  options.draft_window = 128;  // of models alone
+  const CacheNeed need = cache_need(options, *options.n_ctx, target, head);
+  CHECK(need.draft > 0 && need.target == 8 * need.draft);  // one layer of the target's shape
+}
+
 TEST(a_window_fits_what_the_draft_was_trained_with) {
   GeneratorOptions options;
   CHECK(draft_window(options, 32768, 32768) == default_draft_window);

@@ -144,6 +144,8 @@ TEST(penalties_look_at_the_last_n_tokens) {
   CHECK((penalised(3) == std::vector<Token>{1, 2}));
   CHECK((penalised(-1) == std::vector<Token>{0, 1, 2}));
   CHECK((penalised(99) == std::vector<Token>{0, 1, 2}));
+  params.logit_bias = {{3, 0.0}};  // the logits are adjusted anyway
+  CHECK(penalised(0).empty());
 }
 
 TEST(penalties_golden_and_nothing_left_behind) {
