@@ -52,6 +52,14 @@ TEST(a_plan_without_a_draft_model) {
   }
 }
 
+TEST(a_number_of_layers_is_no_default_place) {
+  GeneratorOptions options = options_with(PlainDecoding());
+  options.devices.clear();
+  options.n_gpu_layers = 0;
+  const ModelPlan plan = plan_of(options);
+  CHECK(!plan.has_default_place && !plan.target.offload.is_used());
+}
+
 TEST(what_cannot_be_as_asked_is_noted) {
   GeneratorOptions options = options_with(PlainDecoding());
   options.n_ctx = 2000;
