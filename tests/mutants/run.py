@@ -18,7 +18,6 @@ import contextlib
 import functools
 import hashlib
 import io
-import itertools
 import json
 import os
 import pathlib
@@ -38,7 +37,7 @@ from tests.mutants.which_tests import OneTest, Places, Recording
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "mutants"
 MEMORY = 16 << 30  # bytes of address space that a test may use
-LEAST_LIMIT = 60.0  # seconds
+LEAST_LIMIT = 20.0  # seconds
 MOST_SECONDS = 120.0  # a test that takes longer is not tried
 
 
@@ -338,9 +337,13 @@ class Trials:
 
 
 def first_of(tests: Sequence[OneTest], seconds: float) -> list[OneTest]:
-    """Those that begin within this time."""
-    ends = itertools.accumulate(test.seconds for test in tests)
-    return [test for test, end in zip(tests, ends, strict=True) if end - test.seconds < seconds]
+    """As many as end within this time."""
+    chosen = []
+    for test in tests:
+        if test.seconds <= seconds:
+            chosen.append(test)
+            seconds -= test.seconds
+    return chosen
 
 
 def compile_error(out: str) -> str:
@@ -381,12 +384,14 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0, help="so many of the order are passed over")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--cpp-only", action="store_true", help="without the Python tests")
-    parser.add_argument("--seconds", type=float, default=1e9, help="for each change, no test begins after these")
+    parser.add_argument("--seconds", type=float, default=1e9, help="of tests, at most, for each change")
+    parser.add_argument("--no-headers", action="store_true", help="a header may take minutes to compile")
     parser.add_argument("--again", action="store_true", help="only the survivors in --results")
     parser.add_argument("--as-copied", action="store_true", help="the copy is not brought up to date")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no other one afterwards")
     parser.add_argument("--results", type=pathlib.Path, default=FOLDER / "results.jsonl")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the change is undone
     copy = Copy(FOLDER / "tree", options.jobs)
     if not options.as_copied:
         copy.update()
@@ -395,6 +400,7 @@ def main() -> int:
     if options.again:
         order = survivors(options.results)
     print(f"{len(order)} possible changes", flush=True)
+    order = [mutant for mutant in order if not (options.no_headers and mutant.path.endswith(".h"))]
     explained, counts, begin = explanations(), Counter[str](), time.monotonic()
     trials = Trials(copy, Recording(FOLDER / "recording.json", copy.folder), not options.cpp_only, options.seconds)
     for mutant in order[options.skip :]:
