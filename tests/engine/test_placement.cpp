@@ -58,4 +58,16 @@ TEST(every_device_must_hold_its_part) {
   CHECK(layers_in(need(), {1.0f}, {35}) == 1);
 }
 
+TEST(a_split_is_numbers_from_0) {
+  GeneratorOptions options;
+  CHECK(split_of(options).empty());
+  options.tensor_split = "3,0,1.5";
+  CHECK((split_of(options) == std::vector<float>{3.0f, 0.0f, 1.5f}));
+  for (const char* text : {"a", "1,,2", "1,-1", "1x", "nan", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"}) {
+    options.tensor_split = text;
+    CHECK_THROWS(split_of(options), std::invalid_argument,
+                 "tensor_split is \"" + options.tensor_split + "\"; it must be numbers from 0, a part for each device");
+  }
+}
+
 TEST_MAIN()
