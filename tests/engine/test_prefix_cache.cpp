@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "check.h"
+#include "engine/cache_key.h"
 #include "engine/prefix_cache.h"
 
 namespace {
@@ -242,6 +243,16 @@ TEST(a_folder_that_cannot_be_made_is_an_error) {
   const SavedPrefixes folder;
   std::ofstream(folder.path) << "a file";
   CHECK_THROWS(Machine(0, folder.path), Error, "cannot be created as a folder");
+}
+
+TEST(a_key_differs_with_all_that_a_cache_depends_on) {
+  const CacheKey key = {"abc", "f16", 2, "avx2", "", "", 0};
+  CHECK(key.text() == "model abc, f16, 2 sequences, avx2");
+  CacheKey other = key;
+  other.num_head_layers = 1;
+  CHECK(other.text() == key.text() + " mtp 1");
+  other.weights = ", rounded";
+  CHECK(other.text() == key.text() + " mtp 1, rounded");
 }
 
 TEST_MAIN()
