@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "check.h"
+#include "draft_rule.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
@@ -553,6 +554,40 @@ TEST(a_constraint_and_bans_that_leave_nothing_are_an_error) {
   decoder.prefill(s);
   decoder.cycle({&s});
   CHECK(s.error != nullptr);
+}
+
+class Listener final : public toy::DraftRule {
+ public:
+  bool worth_a_row(const Sequence&, int) override { return true; }
+  bool worth_a_draft(const Sequence&, double row_confidence) override {
+    rows.push_back(row_confidence);
+    return true;
+  }
+  void drafted(Sequence&, DraftPlan::Confidence confidence) override { drafts.push_back(confidence); }
+  std::vector<double> rows;
+  std::vector<DraftPlan::Confidence> drafts;
+};
+
+TEST(a_rule_hears_the_probability_of_each_likeliest_draft) {
+  for (const double temperature : {0.0, 0.8}) {
+    toy::Model target(4, 1), draft(4, 2);
+    DraftModelProposer proposer(draft, 4);
+    Decoder decoder(target, &proposer);
+    const auto s = sequence_of({3, 1, 2}, 4, 20, temperature);
+    s->drafting = Drafting::argmax;
+    decoder.prefill(*s);
+    Listener rule;
+    Stats stats;
+    proposer.propose({{s.get(), 4, &rule}}, stats);
+    CHECK(rule.rows.size() == 4 && rule.drafts.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::vector<float> logits = draft.logits_after(Tokens(s->tokens.begin(), s->tokens.begin() + 3 + i));
+      double sum = 0.0;
+      for (const float logit : logits) sum += std::exp(logit - logits[static_cast<std::size_t>(s->tokens[3 + i])]);
+      CHECK_NEAR(rule.rows[i], 1.0 / sum, 1e-6);
+      CHECK(rule.drafts[i].row == rule.rows[i] && rule.drafts[i].draft == rule.rows[i]);
+    }
+  }
 }
 
 TEST_MAIN()
