@@ -75,15 +75,21 @@ def test_progress_of_a_load(tmp_path: pathlib.Path) -> None:
 
 def test_progress_of_both_models_and_of_a_corpus(tmp_path: pathlib.Path) -> None:
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("import os\n" * 100)
-    steps: dict[str, float] = {}
-    sd.Generator(draft_corpus=corpus, n_threads=1, mmap=False, progress=steps.__setitem__)
+    corpus.write_text("import os\n" * 50_000)  # longer than the 50 ms between two reports
+    steps: dict[str, list[float]] = {}
+
+    def add(step: str, share: float) -> None:
+        steps.setdefault(step, []).append(share)
+
+    sd.Generator(draft_corpus=corpus, n_threads=1, mmap=False, progress=add)
     assert list(steps) == [
         "loading stdlib-target-f16.gguf",
         "tokenizing the corpus",
         "indexing the corpus",
         "loading stdlib-draft-f16.gguf",
     ]
+    shares = steps["tokenizing the corpus"]
+    assert shares[0] == 0.0 and shares == sorted(shares) and shares[-1] < 1.0
 
 
 def test_an_exception_of_the_callback_ends_the_load() -> None:

@@ -252,7 +252,7 @@ class Copy:
 class Trials:
     def __init__(self, copy: Copy, recording: Recording, with_python: bool, seconds: float) -> None:
         self.copy, self.recording = copy, recording
-        self.with_python, self.seconds = with_python, seconds
+        self.with_cpp, self.with_python, self.seconds = True, with_python, seconds
         self.names: dict[str, list[str]] = {}  # by folder of cpp: of the tests
         self.originals: dict[str, dict[str, str]] = {}
 
@@ -315,7 +315,7 @@ class Trials:
                 return "invalid", compile_error(out)
             if before and before == self.copy.objects(mutant.path):
                 return "equivalent", ""
-            chosen = first_of(tests, self.seconds)
+            chosen = first_of([test for test in tests if test.is_python or self.with_cpp], self.seconds)
             for test in chosen:
                 if not test.is_python:
                     ok, out = self.copy.make(pathlib.Path(test.command[0]).name)
@@ -384,6 +384,7 @@ def main() -> int:
     parser.add_argument("--skip", type=int, default=0, help="so many of the order are passed over")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--cpp-only", action="store_true", help="without the Python tests")
+    parser.add_argument("--python-only", action="store_true", help="without the C++ tests")
     parser.add_argument("--seconds", type=float, default=1e9, help="of tests, at most, for each change")
     parser.add_argument("--no-headers", action="store_true", help="a header may take minutes to compile")
     parser.add_argument("--again", action="store_true", help="only the survivors in --results")
@@ -403,6 +404,7 @@ def main() -> int:
     order = [mutant for mutant in order if not (options.no_headers and mutant.path.endswith(".h"))]
     explained, counts, begin = explanations(), Counter[str](), time.monotonic()
     trials = Trials(copy, Recording(FOLDER / "recording.json", copy.folder), not options.cpp_only, options.seconds)
+    trials.with_cpp = not options.python_only
     for mutant in order[options.skip :]:
         tried = counts["noticed"] + counts["survived"] + counts["explained"]
         if tried == options.count or time.monotonic() > begin + 60 * options.minutes:
