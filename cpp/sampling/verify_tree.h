@@ -11,7 +11,8 @@
 //   child was drawn from `draft` without the tokens of the children before it.
 // Proof by induction from the leaves: x follows the node with probability draft(x) * min(1, weight * target(x) /
 // draft(x)) + excess(x) = weight * target(x). It needs of a child only that it was drawn from its distribution, so
-// whether there is one may depend on everything drawn before it, and on its distribution.
+// whether there is one may depend on everything drawn before it, and on its distribution. A chosen child (a copy of
+// text) is its own one-hot distribution; those drawn after it are drawn without it, like after any other sibling.
 //
 // With `jointly` false, Miao et al. (SpecInfer), arXiv:2305.09781, algorithm 2: a child is accepted or rejected before
 // those below it are looked at. Along a chain it is token verification.
@@ -26,11 +27,12 @@
 
 namespace specdec::sampling {
 
-// Node i follows node parents[i] < i, or what is committed (-1). Siblings stand in the order in which they were drawn.
+// Node i follows node parents[i] < i, or what is committed (-1). Siblings stand in the order in which they were drawn,
+// behind those that were chosen.
 struct DraftTree {
   std::vector<Token> tokens;
   std::vector<int> parents;
-  bool is_drawn = true;  // false: every token was chosen, and is its own one-hot distribution
+  std::vector<bool> is_drawn;  // false: the token was chosen
 
   int size() const { return static_cast<int>(tokens.size()); }
   bool has_child(int parent, Token token) const {
@@ -42,11 +44,12 @@ struct DraftTree {
   void clear() {
     tokens.clear();
     parents.clear();
-    is_drawn = true;
+    is_drawn.clear();
   }
-  int add(int parent, Token token) {
+  int add(int parent, Token token, bool drawn = true) {
     parents.push_back(parent);
     tokens.push_back(token);
+    is_drawn.push_back(drawn);
     return size() - 1;
   }
 };
@@ -79,6 +82,14 @@ struct TreeVerification {
   bool jointly;
   TreeScratch& scratch;
 
+  // What the node's first drawn child comes from: its row without the chosen ones.
+  void set_row(Distribution& draft, int node, int child) {
+    draft = draft_row(node);
+    for (int chosen = node + 1; chosen < child; ++chosen) {
+      if (tree.parents[idx(chosen)] == node) remove_token(draft, tree.tokens[idx(chosen)]);
+    }
+  }
+
   bool keep(int node, double weight, std::size_t depth, TreeVerdict& verdict) {
     if (scratch.levels.size() <= depth) scratch.levels.resize(depth + 1);
     scratch.levels[depth].target = target_row(node);
@@ -88,9 +99,9 @@ struct TreeVerification {
       const Token token = tree.tokens[idx(child)];
       {
         TreeScratch::Level& level = scratch.levels[depth];
-        if (!tree.is_drawn) level.draft.set_one_hot(token);
-        else if (!has_row) level.draft = draft_row(node);
-        has_row = true;
+        if (!tree.is_drawn[idx(child)]) level.draft.set_one_hot(token);
+        else if (!has_row) set_row(level.draft, node, child);
+        has_row = tree.is_drawn[idx(child)];
         const double ratio = weight * level.target.probability(token) / level.draft.probability(token);
         double of_child = std::min(ratio, 1.0);  // in this order NaN stays NaN, and NaN is never more than 0
         if (!jointly && of_child > 0.0) of_child = decide(child, of_child) ? 1.0 : 0.0;
@@ -104,7 +115,7 @@ struct TreeVerification {
         normalise(level.target, rest, level.excess);
       }
       if (weight <= 0.0) return false;
-      if (tree.is_drawn) remove_token(level.draft, token);
+      if (has_row) remove_token(level.draft, token);
     }
     if (node >= 0 && jointly && !decide(node, weight)) return false;
     verdict = {node, pick(scratch.levels[depth].target)};
@@ -116,8 +127,8 @@ struct TreeVerification {
 
 // target_row(node) -> const Distribution&: the target's distribution after a node, or after what is committed (-1). At
 // most once per node, parents first; valid until the next call. draft_row(node) -> const Distribution&: what the node's
-// first child was drawn from; unused unless tree.is_drawn. decide(node, probability) -> bool: true with that
-// probability; at most once per node. pick(distribution) -> Token: drawn from it; once.
+// drawn children come from, with the tokens of all children; asked if there are any. decide(node, probability) -> bool:
+// true with that probability; at most once per node. pick(distribution) -> Token: drawn from it; once.
 template <class DraftRow, class TargetRow, class Decide, class Pick>
 TreeVerdict verify_tree(const DraftTree& tree, DraftRow&& draft_row, TargetRow&& target_row, Decide&& decide,
                         Pick&& pick, bool jointly, TreeScratch& scratch) {

@@ -31,12 +31,15 @@ void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
 void CombinedProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
   model_.begin_cycle(requests, stats);
   running_ = requests;
+  model_.grow_trees(running_, stats, [this](const ProposalRequest& request, std::vector<Copy>& copies) {
+    text_.look_up(*request.sequence, most_copies(request), copies);
+    drop_forbidden(*request.sequence, copies);
+  });
   while (!running_.empty()) {
     {
       Stopwatch watch(stats.draft_seconds);
       for (const ProposalRequest& request : running_) add_copies_of_text(request);
     }
-    model_.grow_trees(running_, stats);
     model_.extend(running_, stats);
   }
 }

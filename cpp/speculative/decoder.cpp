@@ -37,6 +37,23 @@ void count_accepted(Stats& stats, DraftOrigin origin, int count) {
   if (origin == DraftOrigin::prediction) stats.accepted_predicted += count;
 }
 
+// What leaves the accepted path, up to each of the tree's ends; of a chain, what was not accepted.
+std::vector<std::vector<Token>> branches_off(const Sequence& s, const std::vector<int>& path, int num_accepted) {
+  std::vector<std::vector<Token>> branches;
+  const auto first = s.tokens.begin() + s.num_committed + (s.tree.size() == 0 ? num_accepted : 0);
+  if (first != s.tokens.end()) branches.emplace_back(first, s.tokens.end());
+  const std::vector<int>& parents = s.tree.parents;
+  for (int end = 0; end < s.tree.size(); ++end) {
+    if (std::find(parents.begin(), parents.end(), end) != parents.end()) continue;
+    std::vector<Token> branch;
+    for (int node = end; node >= 0 && std::find(path.begin(), path.end(), node) == path.end();
+         node = parents[idx(node)])
+      branch.insert(branch.begin(), s.tree.tokens[idx(node)]);
+    if (!branch.empty()) branches.push_back(std::move(branch));
+  }
+  return branches;
+}
+
 }  // namespace
 
 Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length)
@@ -86,6 +103,7 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
     for (Sequence* s : sequences) {
       s->emitted.clear();
       s->top_logprobs.clear();
+      s->cut_drafts.clear();
       s->error = nullptr;
     }
     if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
@@ -248,6 +266,7 @@ void Decoder::verify(Sequence& s, int first_row) {
   const auto first = s.origins.begin(), last = first + num_drafted;
   s.stats.drafted_copies += std::count_if(first, last, is_copy);
   s.stats.drafted_predicted += std::count(first, last, DraftOrigin::prediction);
+  if (s.reports_cut_drafts) s.cut_drafts = branches_off(s, path, decided.num_accepted);
   rows_.assign(1, first_row);
   if (s.tree.size() > 0) {
     keep_path(s, path);

@@ -16,6 +16,12 @@ struct Copy {
   DraftOrigin origin = DraftOrigin::suffix;
 };
 
+// The drafts so far, and how many of them are expected to be accepted.
+struct GrowingTree {
+  int num_drafted;
+  double accepted;
+};
+
 constexpr int no_draft_model = -1;  // used instead of the number of tokens that a draft model has not read
 
 // Confidences are in [0, 1]. A row's confidence is the probability of its most likely token, or the draft model's own
@@ -45,10 +51,10 @@ class DraftLength {
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
   // Trees: whether they may pay at all, with a draft model instead of copies.
   virtual bool worth_a_tree() const { return false; }
-  // How many tokens a draft after num_drafted others, or a further pass of the draft model, has to gain to be
-  // worth its time.
-  virtual double worth_of_draft(int /*num_drafted*/) const { return 0.0; }
-  virtual double worth_of_draft_pass() const { return 0.0; }
+  // What a further draft of a growing tree, or a pass of the draft model over num_nodes of it, has to gain to be worth
+  // its time, in tokens.
+  virtual double worth_of_draft(const GrowingTree& /*tree*/) const { return 0.0; }
+  virtual double worth_of_draft_pass(const GrowingTree& /*tree*/, int /*num_nodes*/) const { return 0.0; }
   // A draft was sampled from that row and added to the sequence.
   virtual void drafted(Sequence& sequence, DraftPlan::Confidence confidence) = 0;
   // A pass of the draft model over num_tokens tokens of num_rows sequences; seconds include sampling.

@@ -228,23 +228,34 @@ void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& st
 }
 
 // A draft model that cannot read trees, or has not read the text yet, proposes chains.
-void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats& stats) {
+void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats& stats, const LookUp& look_up) {
   branching_.clear();
   const auto branches = [&](const ProposalRequest& request) {
     const Sequence& s = *request.sequence;
     const bool pays = !s.tree_adapts || (request.adaptive != nullptr && request.adaptive->worth_a_tree());
-    const bool wanted =
-        pays && s.max_tree_size > 0 && s.num_drafted() == 0 && draft_.reads_trees() && can_draft(request);
-    if (wanted) branching_.push_back(request);
-    return wanted;
+    if (!pays || s.max_tree_size == 0 || !draft_.reads_trees() || !can_draft(request)) return false;
+    copies_.resize(std::max(copies_.size(), branching_.size() + 1));
+    std::vector<Copy>& copies = copies_[branching_.size()];
+    copies.clear();
+    if (look_up) look_up(request, copies);
+    if (!trees_.adds_to(request, copies)) return false;
+    branching_.push_back(request);
+    return true;
   };
   running.erase(std::remove_if(running.begin(), running.end(), branches), running.end());
   if (branching_.empty()) return;
+  double seconds = 0.0;
+  int num_tokens = 0;
   {
-    Stopwatch watch(stats.draft_seconds);
-    if (read(branching_) > 0) ++stats.draft_calls;
+    Stopwatch watch(seconds);
+    num_tokens = read(branching_);
   }
-  trees_.grow(branching_, stats);
+  if (num_tokens > 0) ++stats.draft_calls;
+  stats.draft_seconds += seconds;
+  DraftLength* const rule = branching_.front().adaptive;
+  if (rule != nullptr && num_tokens > 0)
+    rule->record_draft_pass(static_cast<int>(branching_.size()), num_tokens, seconds);
+  trees_.grow(branching_, copies_, stats);
 }
 
 void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {

@@ -2,6 +2,7 @@
 // all places if the model fills blocks.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,8 +37,10 @@ class DraftModelProposer final : public Proposer {
   // Runs one pass for all sequences that need another draft and find it worth a pass. Those that may get a further one
   // stay in `running`.
   void extend(std::vector<ProposalRequest>& running, Stats& stats);
-  // Gives trees to the sequences that want one and have no drafts yet, and removes these from `running`.
-  void grow_trees(std::vector<ProposalRequest>& running, Stats& stats);
+  // Gives trees to the sequences that want one, and removes these from `running`. look_up finds copies of text for a
+  // sequence; empty: there are none.
+  using LookUp = std::function<void(const ProposalRequest&, std::vector<Copy>&)>;
+  void grow_trees(std::vector<ProposalRequest>& running, Stats& stats, const LookUp& look_up = nullptr);
   // Tokens that the next pass reads for the sequence; 0: its row is there already.
   int num_unread(const Sequence& sequence) const;
 
@@ -55,6 +58,7 @@ class DraftModelProposer final : public Proposer {
   int vocabulary_size_;                // the smaller of both models'
   TreeDrafter trees_;
   std::vector<ProposalRequest> running_, branching_;
+  std::vector<std::vector<Copy>> copies_;  // of branching_
   std::vector<PassInput> inputs_;
 };
 

@@ -89,6 +89,7 @@ struct Sequence : Text {
   int remaining = 0;          // tokens that may still be produced
   bool has_logprobs = false;  // of the output's tokens; on a fast GPU they take a few percent of the time
   int num_top_logprobs = 0;   // most likely tokens to report with each token of the output
+  bool reports_cut_drafts = false;
   Finish finish = Finish::none;
   Verification verification = Verification::block;
   Drafting drafting = Drafting::sampled;
@@ -110,6 +111,7 @@ struct Sequence : Text {
   DraftPlan plan;                                       // auto_draft_tokens only
   std::vector<Emission> emitted;
   std::vector<sampling::TokenLogprob> top_logprobs;  // [emitted.size()][num_top_logprobs, at most the vocabulary]
+  std::vector<std::vector<Token>> cut_drafts;  // if reported: drafts that were not accepted, by branch
   std::exception_ptr error;  // ModelError: invalid logits for this sequence; the cycle gave it no token
 
   Stats stats;  // times are those of whole passes and cycles, not divided by the number of sequences that took part
@@ -133,9 +135,9 @@ struct Sequence : Text {
     tree.clear();
     branch = tokens;
   }
-  void add_node(int parent, Token token, DraftOrigin origin) {
+  void add_node(int parent, Token token, DraftOrigin origin, bool is_drawn) {
     origins[idx(tree.size())] = origin;
-    tree.add(parent, token);
+    tree.add(parent, token, is_drawn);
   }
   // The distribution of place i; allocated once and reused in every cycle.
   sampling::Distribution& draft_row(int place) {

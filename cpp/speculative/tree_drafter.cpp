@@ -27,16 +27,21 @@ TreeDrafter::TreeDrafter(LanguageModel& draft, int vocabulary_size) : draft_(dra
   probabilities.level_variance = 0.2;
   probabilities.slope_variance = 0.01;
   probabilities.least_confidence = 1e-6;
-  likeliest_.fill(AcceptanceModel(probabilities));
-  drawn_.fill(AcceptanceModel(probabilities));
+  chances_.fill(AcceptanceModel(probabilities));
   // The first of drawn tokens is accepted more often than it is drawn.
   probabilities.level = 1.0;
   probabilities.slope = 0.7;
-  drawn_[0] = AcceptanceModel(probabilities);
+  chances_[drawn_first] = AcceptanceModel(probabilities);
+  AutoOptions::Acceptance copies;
+  chances_[copy_unread] = AcceptanceModel(copies);
+  copies.level = 2.0;
+  chances_[copy_agreed] = AcceptanceModel(copies);
+  copies.level = -2.0;
+  chances_[copy_disputed] = AcceptanceModel(copies);
 }
 
-AcceptanceModel& TreeDrafter::model_of(const Sequence& s, int rank) {
-  return (takes_likeliest(s) ? likeliest_ : drawn_)[idx(std::min(rank, 2))];
+TreeDrafter::Kind TreeDrafter::kind_of(const Sequence& s, int rank) {
+  return static_cast<Kind>((takes_likeliest(s) ? likeliest_first : drawn_first) + std::min(rank, 2));
 }
 
 TreeDrafter::Growth& TreeDrafter::growth(int slot) {
@@ -44,7 +49,17 @@ TreeDrafter::Growth& TreeDrafter::growth(int slot) {
   return growths_[idx(slot)];
 }
 
-void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stats) {
+// What the draft's first pass may gain: what is missing where the copies end. A longer chain of copies is as good as
+// what the tree would have there.
+bool TreeDrafter::adds_to(const ProposalRequest& request, const std::vector<Copy>& copies) const {
+  if (copies.empty() || request.adaptive == nullptr) return true;
+  double reach = 1.0, accepted = 0.0;
+  for (const Copy& copy : copies) accepted += reach *= chances_[copy_unread].probability(copy.confidence);
+  return 1.0 - reach >= request.adaptive->worth_of_draft_pass({static_cast<int>(copies.size()), accepted}, 1);
+}
+
+void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, const std::vector<std::vector<Copy>>& copies,
+                       Stats& stats) {
   for (const ProposalRequest& request : requests) growth(request.sequence->slot);  // none moves from here on
   growing_.clear();
   int row = 0;
@@ -58,12 +73,15 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stat
     g.slots.clear();
     g.frontier.clear();
     g.depth = 0;
+    g.accepted = 0.0;
     g.read.clear();
     g.parents.clear();
     if (takes_likeliest(s) && !s.likeliest) s.likeliest = s.transforms.likeliest(most_children);
+    g.copies = copies[idx(row)];
+    g.copied.clear();
     s.begin_tree();
-    s.tree.is_drawn = !chooses(s);
     add_row(g, -1, draft_.logits(row++));
+    add_unread_copies(g);
     fill(g, true);
     growing_.push_back(&g);
   }
@@ -75,28 +93,34 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, Stats& stat
   }
 }
 
-// Whether another pass of the draft is worth its time: it can at most double what its nodes are worth.
-bool TreeDrafter::reads_on(const Growth& g) const {
+// How many nodes of the frontier, the likeliest first, are worth the draft's next pass.
+int TreeDrafter::num_worth_reading(const Growth& g, int most) const {
   const Sequence& s = *g.request.sequence;
-  if (g.frontier.empty() || s.error || s.tree.size() >= g.size) return false;
-  const int room = draft_.end(s.slot) - draft_.length(s.slot) - static_cast<int>(g.read.size() + g.frontier.size());
-  if (room < 0) return false;
-  double reach = 0.0;
-  for (const int node : g.frontier) reach += g.nodes[idx(node)].reach;
-  return g.request.adaptive == nullptr || reach >= g.request.adaptive->worth_of_draft_pass();
+  const int room = draft_.end(s.slot) - draft_.length(s.slot) - static_cast<int>(g.read.size());
+  most = std::min({most, room, widest_level, static_cast<int>(g.frontier.size())});
+  if (s.error || s.tree.size() >= g.size) return 0;
+  if (g.request.adaptive == nullptr) return std::max(0, most);
+  double reach = 0.0, gained = 0.0;
+  int best = 0;
+  for (int count = 1; count <= most; ++count) {
+    reach += g.nodes[idx(g.frontier[idx(count - 1)])].reach;
+    const double gain =
+        reach * gained_.mean() - g.request.adaptive->worth_of_draft_pass({s.tree.size(), g.accepted}, count);
+    if (gain > gained) gained = gain, best = count;
+  }
+  return best;
 }
 
 // One pass over the frontiers of all trees that grow on. Returns false if there are none.
 bool TreeDrafter::read_level(Stats& stats) {
   int room = std::min(draft_.row_capacity(), draft_.batch_size());
   const auto stops = [&](Growth* g) {
-    const int most = std::min(room, widest_level);
-    if (most == 0 || !reads_on(*g)) return true;
     const auto is_likelier = [g](int a, int b) { return g->nodes[idx(a)].reach > g->nodes[idx(b)].reach; };
     std::stable_sort(g->frontier.begin(), g->frontier.end(), is_likelier);
-    if (g->frontier.size() > idx(most)) g->frontier.resize(idx(most));
-    room -= static_cast<int>(g->frontier.size());
-    return false;
+    const int count = num_worth_reading(*g, room);
+    g->frontier.resize(idx(count));
+    room -= count;
+    return count == 0;
   };
   growing_.erase(std::remove_if(growing_.begin(), growing_.end(), stops), growing_.end());
   if (growing_.empty()) return false;
@@ -134,8 +158,16 @@ bool TreeDrafter::read_level(Stats& stats) {
       std::vector<int> level;
       level.swap(g->frontier);
       ++g->depth;
-      for (const int node : level) add_row(*g, node, draft_.logits(row++));
+      read_next_copy(*g, level);
+      double reach = 0.0;
+      for (const int node : level) {
+        reach += g->nodes[idx(node)].reach;
+        add_row(*g, node, draft_.logits(row++));
+      }
+      g->gained = 0.0;
+      add_unread_copies(*g);
       fill(*g, true);
+      gained_.add(g->gained, reach);
     }
   }
   DraftLength* const rule = growing_.front()->request.adaptive;
@@ -182,6 +214,7 @@ void TreeDrafter::read_row(Growth& g, int node, const float* logits) {
   } else if (chooses(s)) {
     sampling::gumbel_order(probs, *s.uniforms, length, most_children, row.likeliest);
   }
+  put_copy_first(g, node);
   add_slot(g, node);
 }
 
@@ -202,7 +235,7 @@ void TreeDrafter::add_slot(Growth& g, int node) {
     }
   }
   const double confidence = std::min(1.0, top / row.left),
-               accepted = model_of(s, row.num_children).probability(confidence);
+               accepted = chances_[kind_of(s, row.num_children)].probability(confidence);
   g.slots.push_back({row.reach * row.rejected * accepted, accepted, confidence, node});
   std::push_heap(g.slots.begin(), g.slots.end());
 }
@@ -218,29 +251,98 @@ Token TreeDrafter::take_token(Growth& g, int node) {
   return sampling::draw(row_, s.uniforms->uniform(s.num_committed, s.tree.size(), sampling::Purpose::draft));
 }
 
+// A node of the depth that the draft reads next is read, unless the text ends with it.
+void TreeDrafter::add_node(Growth& g, int parent, Token token, const Node& node, DraftOrigin origin) {
+  Sequence& s = *g.request.sequence;
+  g.accepted += node.reach;
+  g.nodes.push_back(node);
+  s.add_node(parent, token, origin, node.kind >= drawn_first && node.kind <= drawn_further && !chooses(s));
+  if (node.depth == g.depth && goes_on(g, token)) g.frontier.push_back(s.tree.size() - 1);
+}
+
+// Whether the draft may read a node with this token.
+bool TreeDrafter::goes_on(const Growth& g, Token token) const {
+  return token < vocabulary_size_ && !draft_.is_end_of_generation(token) && !g.request.sequence->is_stop_token(token);
+}
+
+// What a further node must be worth while the tree grows.
+double TreeDrafter::least_value(const Growth& g) const {
+  const int size = g.request.sequence->tree.size();
+  return g.adapts ? std::max(g.request.adaptive->worth_of_draft({size, g.accepted}), least_worth) : 1.0 / g.size;
+}
+
 // Fills the slots of the highest values. is_growing: only those that are worth more than what may still come.
 void TreeDrafter::fill(Growth& g, bool is_growing) {
   Sequence& s = *g.request.sequence;
-  const auto least_value = [&] {
-    if (!is_growing) return 0.0;
-    return g.adapts ? std::max(g.request.adaptive->worth_of_draft(s.tree.size()), least_worth) : 1.0 / g.size;
-  };
-  while (!s.error && s.tree.size() < g.size && !g.slots.empty() && g.slots.front().value >= least_value()) {
+  while (!s.error && s.tree.size() < g.size && !g.slots.empty()) {
+    const double least = is_growing ? least_value(g) : 0.0;
+    if (g.slots.front().value < least) break;
     std::pop_heap(g.slots.begin(), g.slots.end());
     const Slot slot = g.slots.back();
     g.slots.pop_back();
     Row& row = g.rows[idx(slot.node + 1)];
     const Token token = take_token(g, slot.node);
     const int depth = slot.node < 0 ? 0 : g.nodes[idx(slot.node)].depth + 1;
-    g.nodes.push_back({depth, slot.value, row.num_children, slot.confidence});
-    s.add_node(slot.node, token, DraftOrigin::model);
+    if (depth == g.depth) g.gained += slot.value - least;
+    add_node(g, slot.node, token, {depth, slot.value, kind_of(s, row.num_children), slot.confidence},
+             DraftOrigin::model);
     row.left -= s.draft_probs[idx(slot.node + 1)].probability(token);
     row.rejected *= 1.0 - slot.chance;
     ++row.num_children;
     add_slot(g, slot.node);
-    const bool may_go_on = depth == g.depth && !draft_.is_end_of_generation(token) && !s.is_stop_token(token);
-    if (may_go_on) g.frontier.push_back(s.tree.size() - 1);
   }
+}
+
+// The next copy becomes a node, if it is worth one.
+bool TreeDrafter::add_copy(Growth& g, Kind kind) {
+  const Sequence& s = *g.request.sequence;
+  const std::size_t depth = g.copied.size();
+  if (depth == g.copies.size() || s.error || s.tree.size() >= g.size) return false;
+  const Copy& copy = g.copies[depth];
+  const int parent = depth == 0 ? -1 : g.copied.back();
+  const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chances_[kind].probability(copy.confidence);
+  if (reach < least_value(g)) {
+    g.copies.resize(depth);
+    return false;
+  }
+  g.copied.push_back(s.tree.size());
+  add_node(g, parent, copy.token, {static_cast<int>(depth), reach, kind, copy.confidence}, copy.origin);
+  return true;
+}
+
+// Copies whose parent's row is not known.
+void TreeDrafter::add_unread_copies(Growth& g) {
+  while (add_copy(g, copy_unread)) {
+  }
+}
+
+// The copies that are in the tree already join the level below the one that was read.
+void TreeDrafter::read_next_copy(Growth& g, const std::vector<int>& level) {
+  const auto depth = idx(g.depth);
+  if (depth >= g.copied.size() || std::find(level.begin(), level.end(), g.copied[depth - 1]) == level.end()) return;
+  if (goes_on(g, g.copies[depth].token)) g.frontier.push_back(g.copied[depth]);
+}
+
+// What the draft's row says of the copy that follows the node; it is the node's first child then.
+void TreeDrafter::put_copy_first(Growth& g, int node) {
+  Row& row = g.rows[idx(node + 1)];
+  const Sequence& s = *g.request.sequence;
+  const std::size_t depth = node < 0 ? 0 : idx(g.nodes[idx(node)].depth + 1);
+  const bool follows =
+      depth < g.copies.size() && (node < 0 || (depth <= g.copied.size() && g.copied[depth - 1] == node));
+  if (!follows) return;
+  const Token token = g.copies[depth].token;
+  const sampling::Distribution& probs = s.draft_probs[idx(node + 1)];
+  const double top = probs.probs.empty() ? 0.0 : *std::max_element(probs.probs.begin(), probs.probs.end());
+  const Kind kind = probs.probability(token) >= top ? copy_agreed : copy_disputed;
+  if (depth == g.copied.size() && !add_copy(g, kind)) return;
+  const Node& copied = g.nodes[idx(g.copied[depth])];
+  row.left -= probs.probability(token);
+  row.rejected = 1.0 - chances_[kind].probability(copied.confidence);
+  row.num_children = 1;
+  if (!chooses(s)) return;
+  row.likeliest.erase(std::remove(row.likeliest.begin(), row.likeliest.end(), token), row.likeliest.end());
+  row.likeliest.insert(row.likeliest.begin(), token);
 }
 
 void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
@@ -249,12 +351,12 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
   for (int node = 0, parent = -1; node < s.tree.size(); ++node) {
     if (s.tree.parents[idx(node)] != parent) continue;
     const bool is_kept = place < path.size() && path[place] == node;
-    model_of(s, g.nodes[idx(node)].rank).learn(g.nodes[idx(node)].confidence, is_kept);
+    chances_[g.nodes[idx(node)].kind].learn(g.nodes[idx(node)].confidence, is_kept);
     if (!is_kept) continue;
     parent = node;
     ++place;
   }
-  for (AcceptanceModel& model : takes_likeliest(s) ? likeliest_ : drawn_) model.forget();
+  for (AcceptanceModel& chance : chances_) chance.forget();
   std::vector<int> kept;
   for (const int node : path) {
     const auto at = std::find(g.read.begin(), g.read.end(), node);

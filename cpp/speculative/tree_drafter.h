@@ -6,6 +6,8 @@
 // the token that the slot itself gets (sampling/verify_tree.h). With greedy decoding and Drafting::argmax the children
 // of a node are its likeliest tokens, with Verification::invariant those that its noise prefers, else they are drawn
 // without replacement.
+//
+// Copies of text are a path of the tree, if there are any: each is the first child of its parent.
 #pragma once
 
 #include <array>
@@ -25,17 +27,36 @@ class TreeDrafter {
   // The draft must read trees. vocabulary_size: the smaller of both models'.
   TreeDrafter(LanguageModel& draft, int vocabulary_size);
 
-  // Grows a tree for each sequence. The draft's last pass computed the rows after their committed tokens, in order.
-  void grow(const std::vector<ProposalRequest>& requests, Stats& stats);
+  // Whether a tree may gain more than a chain of these copies: the draft's passes cost time, and where text is copied
+  // for long, nothing is left to gain.
+  bool adds_to(const ProposalRequest& request, const std::vector<Copy>& copies) const;
+
+  // Grows a tree for each sequence, with its copies. The draft's last pass computed the rows after their committed
+  // tokens, in order.
+  void grow(const std::vector<ProposalRequest>& requests, const std::vector<std::vector<Copy>>& copies, Stats& stats);
 
   // The sequence's tree was verified: learns from it, and keeps what the draft has read of the path.
   void keep_path(const Sequence& sequence, const std::vector<int>& path);
 
  private:
+  // What a node's chance is learnt from: its rank among the likeliest tokens, among drawn ones, or of a copy, what the
+  // draft's row says of it.
+  enum Kind : std::size_t {
+    likeliest_first,
+    likeliest_second,
+    likeliest_further,
+    drawn_first,
+    drawn_second,
+    drawn_further,
+    copy_agreed,
+    copy_disputed,
+    copy_unread,
+    num_kinds
+  };
   struct Node {
     int depth;
-    double reach;       // estimated probability that it is accepted
-    int rank;           // among its siblings
+    double reach;  // estimated probability that it is accepted
+    Kind kind;
     double confidence;  // of the slot
   };
   struct Row {                     // of a node, or of the committed text
@@ -51,11 +72,15 @@ class TreeDrafter {
   };
   struct Growth {  // of one sequence's tree
     ProposalRequest request{};
-    int size = 0;         // nodes wanted
-    bool adapts = false;  // to costs; else it gets `size` nodes
+    int size = 0;           // nodes wanted
+    bool adapts = false;    // to costs; else it gets `size` nodes
+    double accepted = 0.0;  // nodes, as expected
+    double gained = 0.0;    // by the level that was read last: accepted nodes, less what they have to be worth
     std::vector<Node> nodes;
-    std::vector<Row> rows;      // [1 + node]
-    std::vector<Slot> slots;    // a heap
+    std::vector<Row> rows;    // [1 + node]
+    std::vector<Slot> slots;  // a heap
+    std::vector<Copy> copies;
+    std::vector<int> copied;    // their nodes, as far as they are in the tree
     std::vector<int> frontier;  // nodes to read next, all of this depth
     int depth = 0;
     std::vector<int> read;     // nodes that the draft has read
@@ -63,20 +88,32 @@ class TreeDrafter {
   };
 
   Growth& growth(int slot);
+  double least_value(const Growth& g) const;
+  void add_node(Growth& g, int parent, Token token, const Node& node, DraftOrigin origin);
+  bool add_copy(Growth& g, Kind kind);
+  void add_unread_copies(Growth& g);
+  void read_next_copy(Growth& g, const std::vector<int>& level);
+  bool goes_on(const Growth& g, Token token) const;
+  void put_copy_first(Growth& g, int node);
   void add_row(Growth& g, int node, const float* logits);
   void read_row(Growth& g, int node, const float* logits);
   void add_slot(Growth& g, int node);
   Token take_token(Growth& g, int node);
   void fill(Growth& g, bool is_growing);
-  bool reads_on(const Growth& g) const;
+  int num_worth_reading(const Growth& g, int most) const;
   bool read_level(Stats& stats);
-  AcceptanceModel& model_of(const Sequence& sequence, int rank);
+  static Kind kind_of(const Sequence& sequence, int rank);
 
   LanguageModel& draft_;
   int vocabulary_size_;
   std::vector<Growth> growths_;  // by slot
-  // Of first, second and further children.
-  std::array<AcceptanceModel, 3> likeliest_, drawn_;
+  std::array<AcceptanceModel, num_kinds> chances_;
+  // What reading a level gained so far, as a share of the probability that the text gets to it.
+  struct Gain {
+    double gained = 1.2, reach = 2.0;
+    double mean() const { return gained / reach; }
+    void add(double more, double of) { gained = 0.95 * gained + more, reach = 0.95 * reach + of; }
+  } gained_;
   std::vector<Growth*> growing_;
   std::vector<PassInput> inputs_;
   std::vector<std::vector<Token>> tokens_;  // of inputs_

@@ -86,7 +86,10 @@ std::vector<Token> siblings_before(const DraftTree& tree, int node, int parent) 
 }
 
 // Draws a node's tokens, if its parent has any left, and adds it. Nodes without a token are left out, and those below.
-void draw_tree(const Parents& parents, const Model& draft, Choices& choices, DraftTree& tree, bool replaces = false) {
+// copies: bit i of the number is set if node i is a copy, token `depth % 2`, unless its parent has a drawn child
+// already.
+void draw_tree(const Parents& parents, const Model& draft, Choices& choices, DraftTree& tree, bool replaces = false,
+               unsigned copies = 0) {
   std::vector<int> nodes;
   for (const int parent : parents) {
     const int at = parent < 0 ? -1 : nodes[idx(parent)];
@@ -94,12 +97,14 @@ void draw_tree(const Parents& parents, const Model& draft, Choices& choices, Dra
     if (at == -2) continue;
     const Distribution row = draft(text_of(tree, at)),
                        rest = replaces ? row : without(row, siblings_before(tree, tree.size(), at));
-    if (rest.tokens.empty()) continue;
-    nodes.back() = tree.add(at, choices.pick(rest));
+    const Token copy = static_cast<Token>(text_of(tree, at).size() % 2);
+    const bool is_copy = (copies >> (nodes.size() - 1) & 1u) != 0 && siblings_before(tree, tree.size(), at).empty();
+    if (!is_copy && rest.tokens.empty()) continue;
+    nodes.back() = is_copy ? tree.add(at, copy, false) : tree.add(at, choices.pick(rest));
   }
 }
 
-enum class Fault { none, replaced, siblings_reversed, other_row, weights_kept };
+enum class Fault { none, replaced, siblings_reversed, other_row, copies_as_drawn };
 
 // The law of what one cycle emits.
 Law law_of_tree(const std::function<void(Choices&, DraftTree&)>& make, const Model& draft, const Model& target,
@@ -128,9 +133,10 @@ double error_of(const Law& law, const Model& target, std::size_t length) {
 }
 
 double error_of_tree(const Parents& parents, const Model& draft, const Model& target, bool jointly,
-                     Fault fault = Fault::none) {
+                     Fault fault = Fault::none, unsigned copies = 0) {
   const auto make = [&](Choices& choices, DraftTree& tree) {
-    draw_tree(parents, draft, choices, tree, fault == Fault::replaced);
+    draw_tree(parents, draft, choices, tree, fault == Fault::replaced, copies);
+    if (fault == Fault::copies_as_drawn) tree.is_drawn.assign(tree.is_drawn.size(), true);
   };
   std::vector<std::size_t> depths;
   std::size_t deepest = 0;
@@ -206,12 +212,27 @@ TEST(exact_for_chosen_tokens) {
   const auto likeliest = [&](Choices&, DraftTree& tree) {
     for (const int parent : {-1, -1, 0, 0, 1, 2}) {
       const auto before = siblings_before(tree, tree.size(), parent);
-      tree.add(parent, most_likely(without(full_draft(2, 3)(text_of(tree, parent)), before)));
+      tree.add(parent, most_likely(without(full_draft(2, 3)(text_of(tree, parent)), before)), false);
     }
-    tree.is_drawn = false;
   };
   for (const bool jointly : {true, false})
     CHECK_NEAR(error_of(law_of_tree(likeliest, {}, target, jointly), target, 7), 0.0, tolerance);
+}
+
+// A copy of text is the first child of its parent; the others are drawn without it.
+TEST(exact_for_copies_among_drawn_tokens) {
+  for (const bool jointly : {true, false}) {
+    for (int size = 1; size <= 4; ++size) {
+      for (const Parents& tree : trees_of(size, 3)) {
+        for (unsigned copies = 1; copies < 1u << size; ++copies)
+          CHECK_NEAR(error_of_tree(tree, full_draft(4, 3), full_target(4, 3), jointly, Fault::none, copies), 0.0,
+                     tolerance);
+      }
+    }
+  }
+  const Parents tree{-1, -1, 0};
+  CHECK(error_of_tree(tree, full_draft(4, 3), full_target(4, 3), true, Fault::copies_as_drawn, 1) > 1e-3);
+  CHECK(error_of_tree(tree, full_draft(4, 3), full_target(4, 3), true, Fault::replaced, 1) > 1e-3);
 }
 
 // Whether there is a further node may depend on everything drawn before it and on its distribution.

@@ -36,8 +36,9 @@ struct Setting {
   Verification verification = Verification::block;
   SamplingParams params;
   toy::Allowed allowed;
-  bool records_other_rows = false;  // a negative control
-  bool withdraws = false;           // likewise
+  std::int64_t* num_copies = nullptr;  // trees have copies of the text, and these are counted; null: none
+  bool records_other_rows = false;     // a negative control
+  bool withdraws = false;              // likewise
 };
 
 SamplingParams plain() {
@@ -190,9 +191,11 @@ Law law_of_loop(const Setting& setting) {
     const int of_draft = setting.draft_vocabulary > 0 ? setting.draft_vocabulary : setting.vocabulary;
     toy::Model target(setting.vocabulary, setting.seed), draft(of_draft, setting.seed + 1000);
     DraftModelProposer trees(draft, setting.vocabulary);
-    Tampered tampered(trees, setting);
+    CombinedProposer with_copies({draft, setting.vocabulary});
+    Proposer& proposer = setting.num_copies != nullptr ? static_cast<Proposer&>(with_copies) : trees;
+    Tampered tampered(proposer, setting);
     const bool tampers = setting.records_other_rows || setting.withdraws;
-    Decoder decoder(target, tampers ? static_cast<Proposer*>(&tampered) : &trees);
+    Decoder decoder(target, tampers ? &tampered : &proposer);
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
     const auto s = sequence_of(setting, std::move(uniforms));
@@ -205,6 +208,7 @@ Law law_of_loop(const Setting& setting) {
       CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
       CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), s->tokens.begin()));
     }
+    if (setting.num_copies != nullptr) *setting.num_copies += s->stats.drafted_copies;
     law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
   } while (explorer.advance());
   return law;
@@ -293,12 +297,29 @@ TEST(law_is_the_constrained_targets) {
   for (s.seed = 1; s.seed <= 2; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
 }
 
+TEST(law_holds_with_copies_in_the_tree) {
+  std::int64_t num_copies = 0;
+  for (const Verification verification : {Verification::block, Verification::token}) {
+    for (Setting s : {setting_of(2, 2, 3), setting_of(2, 3, 2), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
+      s.verification = verification;
+      s.num_copies = &num_copies;
+      for (s.seed = 1; s.seed <= 3; ++s.seed) CHECK_NEAR(error_of(s), 0.0, 1e-12);
+    }
+  }
+  CHECK(num_copies > 1000);
+}
+
 TEST(controls_must_fail) {
   Setting s = setting_of(2, 3, 2);
   s.records_other_rows = true;
   CHECK(error_of(s) > 1e-3);
   s.records_other_rows = false;
   s.withdraws = true;
+  CHECK(error_of(s) > 1e-3);
+  s.withdraws = false;
+  std::int64_t num_copies = 0;
+  s.num_copies = &num_copies;
+  s.records_other_rows = true;
   CHECK(error_of(s) > 1e-3);
 }
 
@@ -313,6 +334,33 @@ TEST(greedy_and_seeded_texts_are_those_without_drafts) {
       CHECK(text_of(s, 30, true, s.size) == expected);
       CHECK(text_of(s, 30, true, 0) == expected);
     }
+  }
+}
+
+TEST(rejected_drafts_are_reported_by_branch) {
+  for (const int size : {0, 9}) {
+    const Setting setting = setting_of(4, 5, 0);
+    toy::Model target(4, 1), draft(4, 1001);
+    DraftModelProposer trees(draft, 4);
+    Decoder decoder(target, &trees);
+    const auto s = sequence_of(setting, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+    s->max_tree_size = size;
+    s->num_draft_tokens = 9;
+    s->reports_cut_drafts = true;
+    decoder.prefill(*s);
+    int most_branches = 0;
+    for (Stats before = s->stats; s->finish == Finish::none; before = s->stats) {
+      decoder.cycle({s.get()});
+      std::int64_t reported = 0;
+      for (const Tokens& branch : s->cut_drafts) {
+        CHECK(!branch.empty());
+        reported += static_cast<std::int64_t>(branch.size());
+      }
+      const std::int64_t cut = s->stats.drafted - before.drafted - (s->stats.accepted - before.accepted);
+      CHECK(size == 0 ? reported == cut : reported >= cut);  // branches may share their first tokens
+      most_branches = std::max(most_branches, static_cast<int>(s->cut_drafts.size()));
+    }
+    CHECK(size == 0 ? most_branches == 1 : most_branches > 2);
   }
 }
 

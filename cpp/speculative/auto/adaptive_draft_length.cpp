@@ -69,11 +69,12 @@ void AdaptiveDraftLength::Recent::add(double share, const Recent& other) {
 }
 
 // The current rate, from recent cycles (with a draft model mostly those of this kind), scaled to the present number of
-// sequences if there were more. At least the rate of plain decoding.
-double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
+// sequences if there were more. At least the rate of plain decoding. running: what is expected of this cycle.
+double AdaptiveDraftLength::tokens_per_second(Kind kind, const Recent& running) const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
   Recent recent = recent_[kind];
   recent.add(has_model_ ? options_.other_kind : 1.0, recent_[1 - kind]);
+  recent.add(1.0, running);
   if (recent.seconds <= 0.0) return plain;
   const double left = std::min(1.0, num_sequences_ * recent.seconds / recent.sequence_seconds);
   return std::max(plain, left * recent.tokens / recent.seconds);
@@ -122,6 +123,16 @@ void AdaptiveDraftLength::begin_with(const AutoKnowledge& known) {
   budget_ = known.budget * plain_seconds();
   is_known_ = true;
   seconds_run_ = std::max(options_.warm_after, options_.trials_grow * plain_seconds());
+}
+
+void AdaptiveDraftLength::expect(double target_seconds, double draft_seconds) {
+  const auto of_one_token = [&](double seconds) {
+    return AutoKnowledge::Costs{{{1.0, std::log(seconds), 0.0}}, 0.0, options_.costs.first_noise};
+  };
+  target_costs_.begin_with(of_one_token(target_seconds));
+  has_model_ = draft_seconds > 0.0;
+  if (has_model_) draft_costs_.begin_with(of_one_token(draft_seconds));
+  seconds_run_ = options_.warm_after;
 }
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
@@ -365,24 +376,30 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
   return (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, acceptance, 0.0, true)) || stops(s);
 }
 
+// A chain is a tree, too; only while no pass was measured, nothing is known of what a further node costs.
 bool AdaptiveDraftLength::worth_a_tree() const {
-  if (target_costs_.empty() || draft_costs_.empty() || fills_blocks_) return false;
-  return target_costs_.seconds(num_sequences_) >= options_.tree_pays * draft_costs_.seconds(num_sequences_);
+  return !target_costs_.empty() && !draft_costs_.empty() && !fills_blocks_;
+}
+
+// The running cycle counts as well, as far as the tree has grown: when little is known, most of all.
+double AdaptiveDraftLength::tokens_per_second(const GrowingTree& tree) const {
+  const double seconds = target_costs_.seconds(columns(tree.num_drafted)) + draft_seconds_;
+  return tokens_per_second(by_model, {num_sequences_ * (1.0 + tree.accepted), seconds, num_sequences_ * seconds});
 }
 
 // Of the mean of the next drafts: a measured pass says little about one of a token more.
-double AdaptiveDraftLength::worth_of_draft(int num_drafted) const {
+double AdaptiveDraftLength::worth_of_draft(const GrowingTree& tree) const {
   constexpr int more = 8;
   constexpr double unknown = 1.0 / 16.0;
   if (target_costs_.empty()) return unknown;
   const double longer =
-      target_costs_.seconds(columns(num_drafted + more)) - target_costs_.seconds(columns(num_drafted));
-  return tokens_per_second(by_model) * longer / more;
+      target_costs_.seconds(columns(tree.num_drafted + more)) - target_costs_.seconds(columns(tree.num_drafted));
+  return tokens_per_second(tree) * longer / (more * num_sequences_);
 }
 
-double AdaptiveDraftLength::worth_of_draft_pass() const {
+double AdaptiveDraftLength::worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const {
   if (target_costs_.empty() || draft_costs_.empty()) return 0.0;
-  return tokens_per_second(by_model) * draft_costs_.seconds(num_sequences_);
+  return tokens_per_second(tree) * draft_costs_.seconds(num_sequences_ * num_nodes) / num_sequences_;
 }
 
 void AdaptiveDraftLength::drafted(Sequence& s, DraftPlan::Confidence confidence) {

@@ -54,9 +54,12 @@ class AdaptiveDraftLength final : public DraftLength {
   double plain_seconds() const { return target_costs_.seconds(1); }
   DraftingOutlook outlook() const;
 
-  // What was learnt so far; nullopt if too little. begin_with() must be called before the first cycle.
+  // What was learnt so far; nullopt if too little. begin_with() or expect() must be called before the first cycle.
   std::optional<AutoKnowledge> knowledge() const;
   void begin_with(const AutoKnowledge& known);
+  // How long passes over one token are expected to take; draft_seconds 0: there is no draft model. Then the first cycle
+  // drafts, and not only those after a measured one: right where a plain cycle costs more than an unlucky guess.
+  void expect(double target_seconds, double draft_seconds);
 
   void begin_cycle(int num_sequences) override;
   int longest_draft() const override { return options_.longest_tried; }
@@ -67,8 +70,8 @@ class AdaptiveDraftLength final : public DraftLength {
   void record_catching_up(int num_tokens, double seconds) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
   bool worth_a_tree() const override;
-  double worth_of_draft(int num_drafted) const override;
-  double worth_of_draft_pass() const override;
+  double worth_of_draft(const GrowingTree& tree) const override;
+  double worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const override;
   void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;
   void record_draft_pass(int num_rows, int num_tokens, double seconds) override;
   void observe(const Sequence& sequence, int num_accepted, Token target_token) override;
@@ -122,7 +125,9 @@ class AdaptiveDraftLength final : public DraftLength {
   double longer_pass(int num_drafted, int more) const;
   double catch_up(int num_unread) const;
   double seconds_saved_per_token() const;
-  double tokens_per_second(Kind kind) const;
+  double tokens_per_second(Kind kind) const { return tokens_per_second(kind, Recent()); }
+  double tokens_per_second(Kind kind, const Recent& running) const;
+  double tokens_per_second(const GrowingTree& tree) const;
   int num_passes(int num_drafts) const { return fills_blocks_ ? std::min(num_drafts, 1) : num_drafts; }
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   Acceptance& acceptance_of(DraftOrigin origin) {

@@ -51,8 +51,6 @@ struct AutoOptions {
   double recent_between_runs = 5.0;  // how many cycles the rate of an earlier process counts as
   // An earlier process whose passes took this many times as long was slowed down by other programs.
   double busy_before = 1.6;
-  // Trees instead of chains where a pass of the target takes as long as this many of the draft's.
-  double tree_pays = 12.0;
   int plan_lasts = 16;  // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 
