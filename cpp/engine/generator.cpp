@@ -26,13 +26,15 @@ GeneratorOptions checked(const GeneratorOptions& options) {
   return options;
 }
 
+// Of a pass over one token whose weights are in memory, at the bandwidth of a slow laptop's.
+double seconds_from_memory(const Model& model) { return static_cast<double>(model.weight_bytes()) / 15e9; }
+
 // With weights that every pass reads from the disk, a pass costs about the same for many tokens as for one.
 AutoOptions auto_options(const Model& target) {
   AutoOptions options;
   const double reading = target.seconds_of_reading();
   if (reading == 0) return options;
-  constexpr double memory_bytes_per_second = 15e9;
-  const double from_memory = static_cast<double>(target.weight_bytes()) / memory_bytes_per_second;
+  const double from_memory = seconds_from_memory(target);
   options.costs.tokens_per_reading *= 1 + reading / from_memory;
   options.longest_tried = 32;
   options.leap = 8;
@@ -62,10 +64,17 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
   run.drafting = [this](const ScheduledRequest& request) { return drafting_report(drafting_state(&request)); };
+  bool knows_costs = false;
   if (options_.auto_cache && has_draft(models_.plan().draft_source) && options_.num_draft_tokens == auto_draft_tokens) {
     auto_cache_.emplace(costs_key(options_, models_));
-    if (const std::optional<AutoKnowledge> known = auto_cache_->read()) draft_length_.begin_with(*known);
+    if (const std::optional<AutoKnowledge> known = auto_cache_->read()) {
+      draft_length_.begin_with(*known);
+      knows_costs = true;
+    }
   }
+  const double reading = models_.target_model().seconds_of_reading();
+  if (reading > 0 && !knows_costs)
+    draft_length_.expect(reading, models_.draft_model() ? seconds_from_memory(*models_.draft_model()) : 0.0);
   executor_ = std::make_unique<Executor>(
       scheduler_, [this](const CancelCheck& check) { models_.set_cancel_check(check); }, run);
 }

@@ -97,16 +97,16 @@ const Table<GeneratorOptions>& generator_options() {
             "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
                 "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
           num_draft_tokens, set_num_draft_tokens),
-      row<GeneratorOptions>({"draft_tree",
-                             DraftTokens{},
-                             {"Models",
-                              {"--draft-tree"},
-                              "N",
-                              "with -k auto, let a draft model propose a tree of N tokens instead of a chain, 0 to " +
-                                  std::to_string(max_draft_tokens) +
-                                  "; 0: chains; \"auto\": as many as pay. 16 is faster for prose where passes are "
-                                  "expensive, such as those of a target that is read from the disk"}},
-                            draft_tree, set_draft_tree),
+      row<GeneratorOptions>(
+          {"draft_tree",
+           DraftTokens{},
+           {"Models",
+            {"--draft-tree"},
+            "N",
+            "with -k auto, a draft model proposes a tree of N tokens, 0 to " + std::to_string(max_draft_tokens) +
+                ", which branches where the draft is unsure; 0: a chain; \"auto\": branches where "
+                "they are worth the time, by measured pass times and acceptance"}},
+          draft_tree, set_draft_tree),
       generator_row<&GeneratorOptions::auto_cache>(
           {"auto_cache",
            Flag{},

@@ -60,7 +60,8 @@ struct GeneratorOptions {
   // Downloads a model of the hub, "hf:OWNER/REPOSITORY:QUANT", and returns its path; throws Error or Cancelled. For the
   // draft "auto"; null: no downloads.
   std::function<std::string(const std::string&)> download;
-  int draft_tree = 0;  // drafts of a tree where K is "auto"; 0: chains; auto_draft_tokens: as many as pay
+  // Drafts of a tree where K is "auto"; 0: chains; auto_draft_tokens: as many as pay.
+  int draft_tree = auto_draft_tokens;
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };
 

@@ -44,6 +44,8 @@ struct Request {
   std::vector<std::string> bad_words;    // their last tokens are banned where they would complete them
   std::optional<std::vector<std::string>> dry_sequence_breakers;  // none: llama.cpp's
 
+  bool reports_cut_drafts = false;  // with the pieces (Piece::cut_drafts)
+
   std::string prediction;  // what the output is likely to be: drafts are copied from it
 
   // What the whole output must match; at most one may be given (constraints/constraint_compiler.h).
@@ -102,6 +104,8 @@ struct Piece {
   std::optional<FinishReason> finish_reason;  // on the last piece
   // The Request::top_logprobs most likely tokens at this place, by the same probabilities, most likely first.
   std::vector<sampling::TokenLogprob> top_logprobs;
+  // On the last piece of a cycle, if the request asks for them: the text of drafts that were not accepted, by branch.
+  std::vector<std::string> cut_drafts;
 
   bool from_draft() const { return origin != DraftOrigin::none; }
 };

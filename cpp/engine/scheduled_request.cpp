@@ -62,6 +62,7 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, Text
   sequence_.remaining = request.max_tokens;
   sequence_.has_logprobs = request.logprobs || request.top_logprobs > 0;
   sequence_.num_top_logprobs = request.top_logprobs;
+  sequence_.reports_cut_drafts = request.reports_cut_drafts;
   sequence_.verification = request.verification_in_use();
   sequence_.drafting = request.drafting;
   sequence_.stop_tokens = request.stop_token_ids;
@@ -92,6 +93,10 @@ Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {
   piece.top_logprobs.assign(top, top + static_cast<std::ptrdiff_t>(each));
   const bool is_named =
       std::find(control_tokens_.begin(), control_tokens_.end(), emission.token) != control_tokens_.end();
+  for (std::size_t i = 0; !has_pieces() && i < sequence_.cut_drafts.size(); ++i) {
+    piece.cut_drafts.emplace_back();
+    for (const Token token : sequence_.cut_drafts[i]) piece.cut_drafts.back() += vocabulary.piece(token, true);
+  }
   vocabulary.piece(emission.token, token_bytes_, is_named);
   piece.text = stream_.push(token_bytes_);
   if (one_call_ && !piece.text.empty()) one_call_->add(piece.text, AnswerEnd::none);

@@ -150,9 +150,9 @@ class Generator:
         from measured pass times and acceptance, whether it is worth its time, and decodes without drafts if none is.
     mmproj: the projector with which the target reads pictures: a path; "auto", the default: one beside the target's
         file, if there is one; "none".
-    draft_tree: with num_draft_tokens="auto", the size of a tree that a draft model proposes instead of a chain, 0 to
-        63; 0: chains. "auto": as many drafts as pay, where a pass of the target takes as long as a dozen of the
-        draft's, else chains. The text is the same; 16 writes prose faster where the target is read from the disk.
+    draft_tree: with num_draft_tokens="auto", the number of drafts in a tree that a draft model proposes, 0 to 63; 0: a
+        chain, which ends at its first wrong token. "auto", the default, branches where a branch is worth its time, by
+        measured pass times and acceptance. The text is the same.
     auto_cache: False does not save what "auto" has measured of these models for the next process (in a small file below
         $XDG_CACHE_HOME or ~/.cache; it changes no seeded text).
     progress: of loading: True for a tqdm bar in a terminal or a notebook (needs `specdec_native[progress]`); or a
