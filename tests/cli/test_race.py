@@ -70,6 +70,18 @@ def test_two_columns_in_80(specdec: pathlib.Path) -> None:
     assert all(column.startswith("defbfs(graph,start):") for column in columns)
 
 
+def test_rejected_drafts_are_shown_until_the_next_tokens(specdec: pathlib.Path) -> None:
+    for drafts, branches in (["-k", "6"], False), (["-k", "auto", "--draft-tree", "12"], True):
+        with Terminal([specdec, "race", *QUICK, *drafts], columns=160, rows=30) as terminal:
+            text, code = terminal.read_all()
+        assert code == 0
+        drawn, rest = text.split(FIRST_SCREEN, 1)
+        cut = re.findall(r"\x1b\[31m ?\[(.*?)\x1b\[0m", drawn)
+        assert cut
+        assert any(" / " in branch for branch in cut) == branches, cut
+        assert "\x1b[31m" not in rest
+
+
 def test_the_winner_is_named_in_40_columns(specdec: pathlib.Path) -> None:
     with Terminal([specdec, "race", *QUICK], columns=40, rows=20) as terminal:
         text, _ = terminal.read_all()

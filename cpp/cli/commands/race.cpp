@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/utf8.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
 #include "cli/piece_source.h"
@@ -59,7 +60,8 @@ CommandLine command_line(Arguments& arguments) {
   line.about =
       "Shows side by side how the target continues a prompt without and with a draft; --mxfp6 adds the target's MXFP6 "
       "version. Each runs alone first; then all are replayed together, every token at its measured time. Accepted "
-      "draft tokens are green. With and without a draft the text is the same, for the same seed. If standard output is "
+      "draft tokens are green; rejected ones are shown in red until the next tokens come. With and without a draft the "
+      "text is the same, for the same seed. If standard output is "
       "not a terminal, the outputs are printed one after another.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
@@ -91,6 +93,7 @@ struct TimedPiece {
   double seconds;  // after the end of reading the prompt
   std::string text;
   Style style;
+  std::vector<std::string> cut_drafts;
 };
 
 struct Runner {
@@ -107,7 +110,8 @@ void run_request(Generator& generator, const Request& request, std::vector<Timed
   const Clock::time_point start = Clock::now();
   PieceSource source(generator.submit(request, interrupted));
   while (const std::optional<Piece> piece = source.next()) {
-    pieces.push_back({std::chrono::duration<double>(Clock::now() - start).count(), piece->text, style_of(*piece)});
+    pieces.push_back({std::chrono::duration<double>(Clock::now() - start).count(), piece->text, style_of(*piece),
+                      piece->cut_drafts});
   }
 }
 
@@ -127,6 +131,7 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
     }
     Request request = arguments.request;
     if (!mode.speculation) request.num_draft_tokens = 0;
+    request.reports_cut_drafts = true;
     Request warm_up = request;
     warm_up.max_tokens = std::min(warm_up_tokens, request.max_tokens);
     std::vector<TimedPiece> ignored;
@@ -157,6 +162,13 @@ std::string winner_text(const std::vector<Runner>& runners) {
          first.name;
 }
 
+// The branches of the drafts that the target's last pass has cut.
+std::string cut_text(const std::vector<std::string>& branches) {
+  std::string text;
+  for (const std::string& branch : branches) text += (text.empty() ? "" : " / ") + printable(branch);
+  return text.empty() ? "" : " [" + text + "]";
+}
+
 class Columns {
  public:
   Columns(const std::vector<Runner>& runners, std::string prompt, bool color)
@@ -175,8 +187,9 @@ class Columns {
     const std::vector<std::string> verdict = verdict_lines(idx(total_width(width)));
     const int around = 4 + static_cast<int>(verdict.size());  // lines above and below the text
     const std::size_t room = rows == 0 ? height : idx(std::max(1, rows - around));
-    std::string text =
-        row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
+    std::string text = row(
+                           width, [](const Runner& runner) { return runner.name; }, Style::bold) +
+                       "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
       for (std::size_t column = 0; column < cells.size(); ++column) {
         const bool has_line = i < cells[column].size();
@@ -184,7 +197,9 @@ class Columns {
       }
       text += "\n";
     }
-    text += rule(width) + "\n" + row(width, [&](const Runner& runner) { return pace(runner, seconds); }, Style::bold);
+    text += rule(width) + "\n" +
+            row(
+                width, [&](const Runner& runner) { return pace(runner, seconds); }, Style::bold);
     if (seconds < duration()) return text;
     for (const std::string& line : verdict) text += "\n" + column_line(line, total_width(width), Style::bold, color_);
     return text;
@@ -216,10 +231,13 @@ class Columns {
   ColumnText text_until(const Runner& runner, double seconds) const {
     ColumnText text;
     text.add(prompt_, Style::faint);
+    const TimedPiece* last = nullptr;
     for (const TimedPiece& piece : runner.pieces) {
       if (piece.seconds > seconds) break;
       text.add(piece.text, piece.style);
+      last = &piece;
     }
+    if (last != nullptr && last != &runner.pieces.back()) text.add(cut_text(last->cut_drafts), Style::red);
     return text;
   }
 

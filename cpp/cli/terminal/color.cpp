@@ -28,6 +28,8 @@ const char* style_code(Style style) {
       return "\x1b[32m";
     case Style::cyan:
       return "\x1b[36m";
+    case Style::red:
+      return "\x1b[31m";
     case Style::faint:
       return "\x1b[2m";
     case Style::bold:

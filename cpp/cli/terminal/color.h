@@ -5,7 +5,7 @@
 
 namespace specdec::cli {
 
-enum class Style { plain, green, cyan, faint, bold };
+enum class Style { plain, green, cyan, red, faint, bold };
 
 // mode: "on", "off", or "auto": colour on terminals other than TERM=dumb, unless NO_COLOR is set (no-color.org).
 bool use_color(const std::string& mode);
