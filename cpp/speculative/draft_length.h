@@ -51,6 +51,8 @@ class DraftLength {
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
   // Trees: whether they may pay at all, with a draft model instead of copies.
   virtual bool worth_a_tree() const { return false; }
+  // No tree has more drafts than this.
+  virtual int largest_tree() const { return max_draft_tokens; }
   // What a further draft of a growing tree, or a pass of the draft model over num_nodes of it, has to gain to be worth
   // its time, in tokens.
   virtual double worth_of_draft(const GrowingTree& /*tree*/) const { return 0.0; }

@@ -21,23 +21,27 @@ bool chooses(const Sequence& s) { return takes_likeliest(s) || s.verification ==
 
 }  // namespace
 
+// What the models begin with was fitted to 1,000 verdicts of a real pair; that of a likeliest token is its probability.
 TreeDrafter::TreeDrafter(LanguageModel& draft, int vocabulary_size) : draft_(draft), vocabulary_size_(vocabulary_size) {
-  AutoOptions::Acceptance probabilities;
-  probabilities.slope = 1.0;
-  probabilities.level_variance = 0.2;
-  probabilities.slope_variance = 0.01;
-  probabilities.least_confidence = 1e-6;
-  chances_.fill(AcceptanceModel(probabilities));
-  // The first of drawn tokens is accepted more often than it is drawn.
-  probabilities.level = 1.0;
-  probabilities.slope = 0.7;
-  chances_[drawn_first] = AcceptanceModel(probabilities);
-  AutoOptions::Acceptance copies;
-  chances_[copy_unread] = AcceptanceModel(copies);
-  copies.level = 2.0;
-  chances_[copy_agreed] = AcceptanceModel(copies);
-  copies.level = -2.0;
-  chances_[copy_disputed] = AcceptanceModel(copies);
+  const auto model = [](double level, double slope, double least_confidence) {
+    AutoOptions::Acceptance options;
+    options.level = level;
+    options.slope = slope;
+    options.level_variance = 0.2;
+    options.slope_variance = 0.01;
+    options.least_confidence = least_confidence;
+    return AcceptanceModel(options);
+  };
+  for (const Kind kind : {likeliest_first, likeliest_second, likeliest_further}) chances_[kind] = model(0.0, 1.0, 1e-6);
+  chances_[drawn_first] = model(0.3, 0.46, 0.01);
+  chances_[drawn_second] = model(-0.7, 0.4, 0.01);
+  chances_[drawn_further] = model(-1.4, 0.16, 0.01);
+  chances_of_drawn_[drawn_first] = model(0.7, 0.35, 0.01);
+  chances_of_drawn_[drawn_second] = model(-0.4, 0.33, 0.01);
+  chances_of_drawn_[drawn_further] = model(-1.3, 0.03, 0.01);
+  chances_[copy_agreed] = model(1.2, 0.3, 0.01);
+  chances_[copy_disputed] = model(-3.0, 0.3, 0.01);
+  chances_[copy_unread] = model(0.3, 0.6, 0.01);
 }
 
 TreeDrafter::Kind TreeDrafter::kind_of(const Sequence& s, int rank) {
@@ -69,6 +73,7 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, const std::
     g.request = request;
     g.size = std::min(s.max_tree_size, request.num_tokens);
     g.adapts = s.tree_adapts && request.adaptive != nullptr;
+    if (g.adapts) g.size = std::min(g.size, request.adaptive->largest_tree());
     g.nodes.clear();
     g.slots.clear();
     g.frontier.clear();
@@ -284,10 +289,14 @@ void TreeDrafter::fill(Growth& g, bool is_growing) {
     const Token token = take_token(g, slot.node);
     const int depth = slot.node < 0 ? 0 : g.nodes[idx(slot.node)].depth + 1;
     if (depth == g.depth) g.gained += slot.value - least;
-    add_node(g, slot.node, token, {depth, slot.value, kind_of(s, row.num_children), slot.confidence},
+    const double probability = s.draft_probs[idx(slot.node + 1)].probability(token);
+    const Kind kind = kind_of(s, row.num_children);
+    const double share = std::min(1.0, probability / row.left);
+    const double chance = takes_likeliest(s) ? slot.chance : chances_of_drawn_[kind].probability(share);
+    add_node(g, slot.node, token, {depth, row.reach * row.rejected * chance, kind, slot.confidence, share},
              DraftOrigin::model);
-    row.left -= s.draft_probs[idx(slot.node + 1)].probability(token);
-    row.rejected *= 1.0 - slot.chance;
+    row.left -= probability;
+    row.rejected *= 1.0 - chance;
     ++row.num_children;
     add_slot(g, slot.node);
   }
@@ -306,7 +315,7 @@ bool TreeDrafter::add_copy(Growth& g, Kind kind) {
     return false;
   }
   g.copied.push_back(s.tree.size());
-  add_node(g, parent, copy.token, {static_cast<int>(depth), reach, kind, copy.confidence}, copy.origin);
+  add_node(g, parent, copy.token, {static_cast<int>(depth), reach, kind, copy.confidence, 0.0}, copy.origin);
   return true;
 }
 
@@ -351,12 +360,16 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
   for (int node = 0, parent = -1; node < s.tree.size(); ++node) {
     if (s.tree.parents[idx(node)] != parent) continue;
     const bool is_kept = place < path.size() && path[place] == node;
-    chances_[g.nodes[idx(node)].kind].learn(g.nodes[idx(node)].confidence, is_kept);
+    const Node& judged = g.nodes[idx(node)];
+    chances_[judged.kind].learn(judged.confidence, is_kept);
+    if (judged.kind >= drawn_first && judged.kind <= drawn_further)
+      chances_of_drawn_[judged.kind].learn(judged.share, is_kept);
     if (!is_kept) continue;
     parent = node;
     ++place;
   }
   for (AcceptanceModel& chance : chances_) chance.forget();
+  for (AcceptanceModel& chance : chances_of_drawn_) chance.forget();
   std::vector<int> kept;
   for (const int node : path) {
     const auto at = std::find(g.read.begin(), g.read.end(), node);

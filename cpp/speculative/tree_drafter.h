@@ -58,6 +58,7 @@ class TreeDrafter {
     double reach;  // estimated probability that it is accepted
     Kind kind;
     double confidence;  // of the slot
+    double share;       // of a drawn token in the row that it was drawn from
   };
   struct Row {                     // of a node, or of the committed text
     std::vector<Token> likeliest;  // the children in order, unless they are drawn
@@ -107,7 +108,8 @@ class TreeDrafter {
   LanguageModel& draft_;
   int vocabulary_size_;
   std::vector<Growth> growths_;  // by slot
-  std::array<AcceptanceModel, num_kinds> chances_;
+  std::array<AcceptanceModel, num_kinds> chances_;         // of slots
+  std::array<AcceptanceModel, num_kinds> chances_of_drawn_;  // of the tokens that were drawn for them
   // What reading a level gained so far, as a share of the probability that the text gets to it.
   struct Gain {
     double gained = 1.2, reach = 2.0;

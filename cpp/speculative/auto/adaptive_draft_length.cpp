@@ -381,6 +381,10 @@ bool AdaptiveDraftLength::worth_a_tree() const {
   return !target_costs_.empty() && !draft_costs_.empty() && !fills_blocks_;
 }
 
+int AdaptiveDraftLength::largest_tree() const {
+  return std::min(max_draft_tokens, static_cast<int>(options_.leap * target_costs_.longest()));
+}
+
 // The running cycle counts as well, as far as the tree has grown: when little is known, most of all.
 double AdaptiveDraftLength::tokens_per_second(const GrowingTree& tree) const {
   const double seconds = target_costs_.seconds(columns(tree.num_drafted)) + draft_seconds_;
