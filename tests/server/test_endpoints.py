@@ -207,6 +207,11 @@ def test_max_tokens_of_zero(server: Server) -> None:
         assert choice["finish_reason"] == "length"
 
 
+def test_a_stream_of_no_tokens(server: Server) -> None:
+    [event] = server.post("/completion", {"prompt": PROMPT, "n_predict": 0, "stream": True}).events
+    assert event["stop"] and event["content"] == "" and event["tokens_predicted"] == 0
+
+
 def test_native_completion(server: Server) -> None:
     body = {"prompt": PROMPT, "n_predict": 10, "seed": 6, "return_tokens": True, "top_k": 20, "repeat_last_n": 32}
     whole = server.post("/completion", body).json

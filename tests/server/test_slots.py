@@ -56,6 +56,8 @@ def test_a_slot_is_saved_and_restored(server: Server, kept: pathlib.Path) -> Non
     assert restored["n_restored"] == saved["n_saved"] and restored["n_read"] == saved["n_written"]
     again = complete(server, 0)
     assert again["timings"]["prompt_n"] == 1 and again["content"] == first["content"]
+    assert server.post("/slots/2?action=restore", {"filename": "one.bin"}).json["id_slot"] == 2  # slot 1 is empty, too
+    assert server.post("/slots/2?action=erase", {}).json["n_erased"] == saved["n_saved"]
 
 
 def test_slots_keep_their_numbers(server: Server) -> None:

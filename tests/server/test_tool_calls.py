@@ -224,6 +224,8 @@ def test_an_answer_ends_after_its_only_call(specdec: pathlib.Path, tmp_path: pat
     write_chain(tmp_path / "calls.gguf", [*chain(calls), (calls[-1], calls[0], 20)])
     with serving(specdec, "-m", tmp_path / "calls.gguf", "--temp", "0", "-c", 512) as server:
         assert len(chat(server, tools=TOOLS, max_tokens=4 * len(calls))["message"]["tool_calls"]) > 1
+        named = {"type": "function", "function": {"name": "weather"}}
+        [_] = chat(server, tools=TOOLS, tool_choice=named, max_tokens=4 * len(calls))["message"]["tool_calls"]
         for stream in (False, True):
             body = {"messages": MESSAGES, "tools": TOOLS, "parallel_tool_calls": False, "stream": stream}
             reply = server.post("/v1/chat/completions", body)
