@@ -108,6 +108,12 @@ SCRIPTS: dict[str, Script] = {
         ["F16", "Q8_0", "Q6_K", "MXFP6 E2M3 ocp", "MXFP6 E2M3 mse", "MXFP6 E2M3 calibrated"],
         9,
     ),
+    "bench.trees.simulated": (
+        "--build {build} --target {target} --draft {draft} --worlds disk --prompts story --temperatures 0 --tokens 6",
+        ["bench_trees"],
+        ["story, 0"],
+        4,
+    ),
     "bench.trees.trees": (
         "--build {build} --target {target} --draft {draft} --sizes 0 8 --prompts story --temperatures 0 --tokens 4 "
         "--megabytes 85",

@@ -428,6 +428,32 @@ TEST(passes_that_get_warm_do_not_mislead) {
   CHECK(of_plain > 0.95);
 }
 
+// Where a plain cycle takes seconds, none is spent on measuring.
+TEST(the_first_cycle_drafts_if_costs_are_expected) {
+  Sequence s(0, {}, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+  AdaptiveDraftLength unknowing, expecting;
+  unknowing.begin_cycle(1);
+  CHECK(!unknowing.worth_a_row(s, 1) && !unknowing.worth_a_tree());
+  expecting.expect(1.0, 0.01);
+  expecting.begin_cycle(1);
+  CHECK(expecting.worth_a_row(s, 1) && expecting.worth_a_tree());
+}
+
+TEST(drafts_of_trees_are_worth_their_time) {
+  AdaptiveDraftLength rule;
+  for (int i = 0; i < 60; ++i) {  // 1 s, and 0.01 s a column; 0.02 s a draft's pass, and 0.002 s a node
+    rule.begin_cycle(1);
+    for (const int nodes : {1, 4, 8}) rule.record_draft_pass(nodes, nodes, 0.018 + 0.002 * nodes);
+    rule.end_cycle(1 + i % 24, 1, 1.0 + 0.01 * (i % 24), 0.0);
+  }
+  rule.begin_cycle(1);
+  // Drafts gained nothing so far, so a second is worth the token that plain decoding makes in it.
+  CHECK_NEAR(rule.worth_of_draft({8, 0.0}), 0.01, 0.002);
+  CHECK_NEAR(rule.worth_of_draft_pass({8, 0.0}, 4), 0.026, 0.005);
+  // A tree that gains much raises the rate, more so where little is known.
+  CHECK(rule.worth_of_draft({8, 20.0}) > 1.5 * rule.worth_of_draft({8, 0.0}));
+}
+
 TEST(a_withheld_proposal_is_still_learnt_from) {
   AdaptiveDraftLength rule;
   const double confidence = 0.3;

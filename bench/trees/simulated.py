@@ -1,0 +1,69 @@
+"""Chains and trees of drafts side by side in simulated time: tokens per second and tokens a pass.
+
+python -m bench.trees.simulated [--worlds disk 14b memory] [--prompts NAME ...] [--tokens 72]
+
+The real pair as downloaded (bench/common/real_models.py), or --target and --draft, decodes real prompts; what passes
+cost is given (bench/trees/simulated.cpp has the worlds), so that rows compare rules and not a machine's moods. Needs
+bench_trees (cmake --preset default -DSPECDEC_BENCH=ON).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+from bench.common.options import parser_of
+from bench.common.real_models import FOLDER, PAIR
+from bench.common.texts import CHAT_PROMPTS, chat
+
+WAYS = ["chains", "16", "auto"]
+Results = dict[tuple[str, float], dict[tuple[str, str], tuple[float, float]]]  # [world, way]: tokens/s, tokens a pass
+
+
+def report(results: Results, worlds: list[str]) -> None:
+    cells = [(world, way) for world in worlds for way in WAYS]
+    print(f"| prompt, temperature | {' | '.join(f'{world}: {way}' for world, way in cells)} |")
+    print(f"|---|{'---|' * len(cells)}")
+    for (name, temperature), row in results.items():
+        texts = [f"{row[cell][0]:.1f} ({row[cell][1]:.1f})" for cell in cells]
+        print(f"| {name}, {temperature:g} | {' | '.join(texts)} |")
+    print("\nTokens per simulated second (tokens a pass). Compared with chains:\n")
+    for world in worlds:
+        for way in WAYS[1:]:
+            for temperature in sorted({temperature for _, temperature in results}):
+                rows = [row for (_, at), row in results.items() if at == temperature]
+                gains = [row[world, way][0] / row[world, "chains"][0] for row in rows]
+                mean, spread = statistics.geometric_mean(gains), f"{min(gains):.2f} to {max(gains):.2f}"
+                print(f"- {world}, {way}, temperature {temperature:g}: {mean:.2f} in the mean, {spread}")
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--target", type=pathlib.Path, default=FOLDER / f"{PAIR[0]}.gguf")
+    parser.add_argument("--draft", type=pathlib.Path, default=FOLDER / f"{PAIR[1]}.gguf")
+    parser.add_argument("--worlds", nargs="+", default=["disk", "14b", "memory"])
+    parser.add_argument("--prompts", nargs="+", default=list(CHAT_PROMPTS), choices=sorted(CHAT_PROMPTS))
+    parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.8])
+    parser.add_argument("--tokens", type=int, default=72)
+    arguments = parser.parse_args()
+    program = arguments.build / "bench" / "bench_trees"
+    results: Results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for temperature in arguments.temperatures:
+            for name in arguments.prompts:
+                prompt = pathlib.Path(folder) / name
+                prompt.write_text(chat(CHAT_PROMPTS[name]))
+                command = [program, arguments.target, arguments.draft, arguments.tokens, temperature]
+                command += [",".join(arguments.worlds), prompt]
+                out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
+                row = results.setdefault((name, temperature), {})
+                for line in out.splitlines():
+                    _, world, way, per_pass, rate = line.split()
+                    row[world, way] = (float(rate), float(per_pass))
+    report(results, arguments.worlds)
+
+
+if __name__ == "__main__":
+    main()
