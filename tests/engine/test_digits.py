@@ -45,6 +45,11 @@ def test_the_answer_is_the_digit_in_the_picture(plain: sd.Generator) -> None:
     assert right >= 18
 
 
+def test_the_token_that_begins_every_text_comes_before_the_picture(plain: sd.Generator) -> None:
+    prompt = plain.generate(QUESTION, images=picture(DIGITS[0]), max_tokens=1).stats.prompt_tokens
+    assert prompt == 16 + len(plain.tokenize("\n" + QUESTION))  # 16 patches
+
+
 @pytest.mark.parametrize("scale", [1, 4, 12])
 def test_pictures_of_any_size_and_colour(scale: int, plain: sd.Generator) -> None:
     right = 0

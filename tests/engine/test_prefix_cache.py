@@ -34,11 +34,12 @@ def run(
 
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
-@pytest.mark.parametrize("draft", ["model", "suffix", "none"])
+@pytest.mark.parametrize("draft", ["model", "head", "suffix", "none"])
 def test_the_text_is_the_same(
     kv_type: str, draft: str, target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    source = {"model": draft_path, "suffix": "suffix", "none": None}[draft]
+    head = target_path.with_name("stdlib-head-f16.gguf")
+    source = {"model": draft_path, "head": head, "suffix": "suffix", "none": None}[draft]
     cache = tmp_path / "cache"
     with generator(target_path, source, kv_type=kv_type) as gen:
         expected = {temperature: run(gen, temperature=temperature) for temperature in (0.0, 0.8)}
@@ -52,6 +53,21 @@ def test_the_text_is_the_same(
             assert run(gen, temperature=temperature) == text
             assert gen.stats.prompt_cached_tokens == saved
             assert gen.stats.draft_calls > 0 or draft != "model"
+
+
+def test_the_caches_of_both_models_are_of_the_kind(
+    target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    def draft_bytes(kv_type: str) -> int:
+        sizes = []
+        for source in (draft_path, None):
+            with generator(target_path, source, kv_type=kv_type) as gen:
+                run(gen)
+                gen.save_prefix(tmp_path / "cache")
+            sizes.append((tmp_path / "cache").stat().st_size)
+        return sizes[0] - sizes[1]
+
+    assert 0.5 < draft_bytes("q8_0") / draft_bytes("f16") < 0.6  # 8.5 of 16 bits
 
 
 def test_what_followed_is_saved_too(
