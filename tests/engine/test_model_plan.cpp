@@ -60,6 +60,19 @@ TEST(a_number_of_layers_is_no_default_place) {
   CHECK(!plan.has_default_place && !plan.target.offload.is_used());
 }
 
+TEST(a_head_next_to_the_model_is_chosen_unless_the_network_is_between) {
+  GeneratorOptions options = options_with(AutomaticDraft());
+  ModelPlan plan = plan_of(options);
+  CHECK(plan.has_found_head_file && plan.draft->is_head && plan.head.kind == HeadKind::eagle3);
+  LeftOut without;
+  without.found_heads = true;
+  plan = plan_of(options, without);
+  CHECK(!plan.has_found_head_file && !plan.draft->is_head && plan.draft->parts.front().path == draft_path_);
+  options.rpc_servers = {"localhost:1"};
+  plan = plan_of(options);
+  CHECK(!plan.has_found_head_file && !plan.draft->is_head && plan.draft->parts.front().path == draft_path_);
+}
+
 TEST(what_cannot_be_as_asked_is_noted) {
   GeneratorOptions options = options_with(PlainDecoding());
   options.n_ctx = 2000;
