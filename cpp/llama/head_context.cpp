@@ -93,7 +93,6 @@ bool HeadTarget::is_output(int layer) const {
 
 Context::Setup HeadTarget::target_setup(const Model& model, const Options& options, HeadTarget* self) {
   Setup setup = whole_model_setup(model, options);
-  setup.reads_trees = false;  // hidden rows are taken by place
   setup.watch = [](ggml_tensor* tensor, bool ask, void* watcher) {
     return static_cast<HeadTarget*>(watcher)->watch(tensor, ask);
   };

@@ -43,6 +43,7 @@ void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
   read(inputs);
   std::vector<int> unfilled;
   for (const PassInput& input : inputs) {
+    if (input.parents != nullptr) continue;
     if (input.num_rows > 1) throw std::logic_error("a block drafter makes one row of logits per sequence");
     Slot& s = at(input.slot);
     const int length = s.length + input.num_tokens, anchor = known_end(input.slot);
@@ -52,15 +53,25 @@ void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
     unfilled.push_back(input.slot);
   }
   if (!unfilled.empty()) fill(unfilled);
-  finished_.resize(std::max(finished_.size(), inputs.size()));
   for (const PassInput& input : inputs) {
+    if (input.parents != nullptr) {
+      add_rows_of_nodes(input);
+      continue;
+    }
     Slot& s = at(input.slot);
     s.length += input.num_tokens;
-    if (input.num_rows == 0) continue;
-    logits_.push_back(row(input, logits_.size()));
-    if (!layers_.has_confidences()) continue;
-    const float score = s.scores[idx(place(input.slot, s.length))];
-    confidences_.push_back(layers_.confidence_of(score, input.tokens[input.num_tokens - 1]));
+    if (input.num_rows > 0) add_row(input.slot, s.length, input.tokens[input.num_tokens - 1]);
+  }
+}
+
+// Of the input's nodes, the last ones of the tree.
+void BlockDrafter::add_rows_of_nodes(const PassInput& input) {
+  const std::vector<int>& parents = *input.parents;
+  for (int i = 0; i < input.num_tokens; ++i) {
+    int depth = 0;
+    for (int node = static_cast<int>(parents.size()) - input.num_tokens + i; node >= 0; node = parents[idx(node)])
+      ++depth;
+    add_row(input.slot, at(input.slot).length + depth, input.tokens[i]);
   }
 }
 
@@ -137,16 +148,20 @@ void BlockDrafter::save_rows() {
   }
 }
 
-const float* BlockDrafter::row(const PassInput& input, std::size_t index) {
-  const Slot& s = at(input.slot);
-  const int i = place(input.slot, s.length);
+// The row of the slot's place after `length` tokens, the last of which is `before`.
+void BlockDrafter::add_row(int slot, int length, Token before) {
+  const Slot& s = at(slot);
+  const int i = place(slot, length);
   const auto size = idx(vocabulary_size());
   const float* const logits = s.first_row < 0 ? s.rows.data() + idx(i) * size : layers_.logits(s.first_row + i);
-  if (!layers_.finishes_rows()) return logits;
-  std::vector<float>& finished = finished_[index];
-  finished.assign(logits, logits + size);
-  layers_.finish_row(input.tokens[input.num_tokens - 1], finished.data());
-  return finished.data();
+  if (layers_.has_confidences()) confidences_.push_back(layers_.confidence_of(s.scores[idx(i)], before));
+  const std::size_t index = logits_.size();
+  logits_.push_back(logits);
+  if (!layers_.finishes_rows()) return;
+  if (finished_.size() <= index) finished_.resize(index + 1);
+  finished_[index].assign(logits, logits + size);
+  layers_.finish_row(before, finished_[index].data());
+  logits_[index] = finished_[index].data();
 }
 
 std::optional<double> BlockDrafter::confidence(int row) const {

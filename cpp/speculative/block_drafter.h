@@ -7,6 +7,7 @@
 // known before anything is sampled from the row.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -29,7 +30,7 @@ class BlockDrafter final : public HeadModel {
   int batch_size() const override { return layers_.batch_size(); }
   int row_capacity() const override { return layers_.row_capacity(); }
   bool is_end_of_generation(Token token) const override { return layers_.is_end_of_generation(token); }
-  // num_rows of each input must be 0 or 1.
+  // num_rows of each input must be 0 or 1, or of a tree as many as there are nodes.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return logits_[idx(row)]; }
   std::optional<double> confidence(int row) const override;
@@ -40,6 +41,12 @@ class BlockDrafter final : public HeadModel {
   void copy(int from, int to) override;
   void expect_drafts(int slot, int count) override { at(slot).num_expected = count; }
   bool has_row(int slot, int length) const override;
+  // Nodes need no reading; the row after one is that of its place, finished for its token.
+  bool reads_trees() const override { return true; }
+  int room_for_nodes(int slot, int level, int /*num_nodes*/) const override {
+    return level + 1 < at(slot).num_places ? row_capacity() : 0;
+  }
+  bool fills_blocks() const override { return true; }
 
   void catch_up(int slot) override;
   int next_row_size() const override { return 0; }
@@ -72,16 +79,18 @@ class BlockDrafter final : public HeadModel {
   void read(const std::vector<PassInput>& inputs);
   void fill(const std::vector<int>& slots);
   void save_rows();
-  const float* row(const PassInput& input, std::size_t index);
+  void add_rows_of_nodes(const PassInput& input);
+  void add_row(int slot, int length, Token before);
 
   BlockLayers& layers_;
   TargetOfHead target_;
   std::vector<Slot> slots_;
   int pass_size_ = 0;
-  std::vector<const float*> logits_;          // of the last decode()
-  std::vector<std::vector<float>> finished_;  // those logits that the layers finish
-  std::vector<double> confidences_;           // of the rows, if the layers have any
-  std::vector<float> target_rows_;            // scratch of read()
+  std::vector<const float*> logits_;  // of the last decode()
+  // Those logits that the layers finish; a deque, so that none moves.
+  std::deque<std::vector<float>> finished_;
+  std::vector<double> confidences_;  // of the rows, if the layers have any
+  std::vector<float> target_rows_;   // scratch of read()
 };
 
 }  // namespace specdec

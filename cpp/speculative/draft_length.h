@@ -49,8 +49,8 @@ class DraftLength {
   virtual void record_catching_up(int /*num_tokens*/, double /*seconds*/) {}
   // Called when the row is known, before sampling from it. Is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
-  // Trees: whether they may pay at all, with a draft model instead of copies.
-  virtual bool worth_a_tree() const { return false; }
+  // Trees: whether enough is known of passes to grow one. fills_blocks: LanguageModel::fills_blocks() of the draft.
+  virtual bool worth_a_tree(bool /*fills_blocks*/) { return false; }
   // No tree has more drafts than this.
   virtual int largest_tree() const { return max_draft_tokens; }
   // What a further draft of a growing tree, or a pass of the draft model over num_nodes of it, has to gain to be worth

@@ -232,7 +232,8 @@ void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats
   branching_.clear();
   const auto branches = [&](const ProposalRequest& request) {
     const Sequence& s = *request.sequence;
-    const bool pays = !s.tree_adapts || (request.adaptive != nullptr && request.adaptive->worth_a_tree());
+    const bool pays =
+        !s.tree_adapts || (request.adaptive != nullptr && request.adaptive->worth_a_tree(draft_.fills_blocks()));
     if (!pays || s.max_tree_size == 0 || !draft_.reads_trees() || !can_draft(request)) return false;
     copies_.resize(std::max(copies_.size(), branching_.size() + 1));
     std::vector<Copy>& copies = copies_[branching_.size()];

@@ -69,6 +69,12 @@ class LanguageModel {
   virtual bool reads_trees() const { return false; }
   // Of the nodes that the slot has read, keeps a path from the root, ascending, as if nothing else had been read.
   virtual void keep_path(int /*slot*/, const std::vector<int>& /*nodes*/) {}
+  // How many more nodes a slot may read on a level (0: the children of the committed text), after num_nodes of a tree.
+  virtual int room_for_nodes(int slot, int /*level*/, int num_nodes) const {
+    return end(slot) - length(slot) - num_nodes;
+  }
+  // Whether one pass computes the rows of all places; then reading nodes takes none.
+  virtual bool fills_blocks() const { return false; }
   // Whether decode() takes the rows of pictures.
   virtual bool reads_pictures() const { return false; }
   // Makes the cache of slot `to` a copy of the cache of slot `from`.

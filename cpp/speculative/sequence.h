@@ -111,7 +111,7 @@ struct Sequence : Text {
   DraftPlan plan;                                       // auto_draft_tokens only
   std::vector<Emission> emitted;
   std::vector<sampling::TokenLogprob> top_logprobs;  // [emitted.size()][num_top_logprobs, at most the vocabulary]
-  std::vector<std::vector<Token>> cut_drafts;  // if reported: drafts that were not accepted, by branch
+  std::vector<std::vector<Token>> cut_drafts;        // if reported: drafts that were not accepted, by branch
   std::exception_ptr error;  // ModelError: invalid logits for this sequence; the cycle gave it no token
 
   Stats stats;  // times are those of whole passes and cycles, not divided by the number of sequences that took part

@@ -51,14 +51,39 @@ void TargetOfHead::decode(const std::vector<PassInput>& inputs) {
   target_.decode(inputs);
   int row = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    HiddenRows& kept = head_.kept(inputs[i].slot);
-    for (int token = 0; token < inputs[i].num_tokens; ++token)
-      kept.put(starts[i] + token, inputs[i].tokens[token], target_.hidden_row(row++));
+    const PassInput& input = inputs[i];
+    Nodes& nodes = this->nodes(input.slot);
+    if (input.parents == nullptr) nodes.clear();
+    const int num_nodes = input.parents == nullptr ? 0 : static_cast<int>(input.parents->size() - nodes.tokens.size());
+    for (int token = 0; token < input.num_tokens; ++token) {
+      const float* const hidden = target_.hidden_row(row++);
+      if (token < input.num_tokens - num_nodes) {
+        head_.kept(input.slot).put(starts[i] + token, input.tokens[token], hidden);
+      } else {
+        nodes.tokens.push_back(input.tokens[token]);
+        nodes.rows.insert(nodes.rows.end(), hidden, hidden + target_.hidden_size());
+      }
+    }
   }
+}
+
+TargetOfHead::Nodes& TargetOfHead::nodes(int slot) {
+  if (nodes_.size() <= idx(slot)) nodes_.resize(idx(slot) + 1);
+  return nodes_[idx(slot)];
+}
+
+void TargetOfHead::keep_path(int slot, const std::vector<int>& path) {
+  target_.keep_path(slot, path);
+  Nodes& nodes = this->nodes(slot);
+  HiddenRows& kept = head_.kept(slot);
+  for (const int node : path)
+    kept.put(kept.end(), nodes.tokens[idx(node)], nodes.rows.data() + idx(node) * idx(target_.hidden_size()));
+  nodes.clear();
 }
 
 void TargetOfHead::truncate(int slot, int length) {
   HiddenRows& kept = head_.kept(slot);
+  nodes(slot).clear();
   kept.drop_from(length);
   target_.truncate(slot, length);
   const int needed = head_.needed_row(slot, length);

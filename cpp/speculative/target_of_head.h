@@ -42,6 +42,8 @@ class HeadModel : public LanguageModel {
  public:
   // The loop must use the target through this.
   virtual LanguageModel& target() = 0;
+  // Whether the head can draft them; the target reads none for others.
+  bool drafts_trees() const { return reads_trees(); }
   // Reads the committed tokens whose rows are known. To be called only while the target's cache holds no drafts.
   virtual void catch_up(int slot) = 0;
 
@@ -81,11 +83,25 @@ class TargetOfHead final : public LanguageModel {
   void expect_prompt(int slot, int length) override { target_.expect_prompt(slot, length); }
   bool reads_pictures() const override { return target_.reads_pictures(); }
   void checkpoint(int slot, int pass_tokens) override { target_.checkpoint(slot, pass_tokens); }
+  bool reads_trees() const override { return head_.drafts_trees() && target_.reads_trees(); }
+  void keep_path(int slot, const std::vector<int>& nodes) override;
   void copy(int from, int to) override;
 
  private:
+  // Nodes that the target has read, with their hidden rows.
+  struct Nodes {
+    std::vector<Token> tokens;
+    std::vector<float> rows;  // [tokens.size()][hidden_size()]
+    void clear() {
+      tokens.clear();
+      rows.clear();
+    }
+  };
+  Nodes& nodes(int slot);
+
   HiddenRowModel& target_;
   HeadModel& head_;
+  std::vector<Nodes> nodes_;  // by slot
 };
 
 }  // namespace specdec

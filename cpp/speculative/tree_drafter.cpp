@@ -101,10 +101,10 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, const std::
 // How many nodes of the frontier, the likeliest first, are worth the draft's next pass.
 int TreeDrafter::num_worth_reading(const Growth& g, int most) const {
   const Sequence& s = *g.request.sequence;
-  const int room = draft_.end(s.slot) - draft_.length(s.slot) - static_cast<int>(g.read.size());
+  const int room = draft_.room_for_nodes(s.slot, g.depth, static_cast<int>(g.read.size()));
   most = std::min({most, room, widest_level, static_cast<int>(g.frontier.size())});
   if (s.error || s.tree.size() >= g.size) return 0;
-  if (g.request.adaptive == nullptr) return std::max(0, most);
+  if (g.request.adaptive == nullptr || draft_.fills_blocks()) return std::max(0, most);
   double reach = 0.0, gained = 0.0;
   int best = 0;
   for (int count = 1; count <= most; ++count) {
@@ -155,7 +155,7 @@ bool TreeDrafter::read_level(Stats& stats) {
     {
       Stopwatch watch(stats.draft_seconds);
       draft_.decode(inputs_);
-      ++stats.draft_calls;
+      if (!draft_.fills_blocks()) ++stats.draft_calls;
     }
     Stopwatch watch(stats.sampling_seconds);
     int row = 0;
@@ -176,7 +176,7 @@ bool TreeDrafter::read_level(Stats& stats) {
     }
   }
   DraftLength* const rule = growing_.front()->request.adaptive;
-  if (rule != nullptr) rule->record_draft_pass(num_tokens, num_tokens, seconds);
+  if (rule != nullptr && !draft_.fills_blocks()) rule->record_draft_pass(num_tokens, num_tokens, seconds);
   return true;
 }
 

@@ -107,8 +107,8 @@ class TreeDrafter {
 
   LanguageModel& draft_;
   int vocabulary_size_;
-  std::vector<Growth> growths_;  // by slot
-  std::array<AcceptanceModel, num_kinds> chances_;         // of slots
+  std::vector<Growth> growths_;                              // by slot
+  std::array<AcceptanceModel, num_kinds> chances_;           // of slots
   std::array<AcceptanceModel, num_kinds> chances_of_drawn_;  // of the tokens that were drawn for them
   // What reading a level gained so far, as a share of the probability that the text gets to it.
   struct Gain {

@@ -11,9 +11,11 @@
 #include "check.h"
 #include "explorer.h"
 #include "sampling/enumerate.h"
+#include "speculative/block_drafter.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
+#include "toy_blocks.h"
 #include "toy_constraint.h"
 #include "toy_model.h"
 
@@ -49,8 +51,7 @@ SamplingParams plain() {
   return params;
 }
 
-Distribution row_after(const toy::Model& model, const Setting& setting, const Tokens& text) {
-  std::vector<float> logits = model.logits_after(text);
+Distribution row_of(std::vector<float> logits, const Setting& setting, const Tokens& text) {
   if (setting.allowed) {
     const std::uint32_t allowed = setting.allowed(Tokens(text.begin() + 3, text.end()));
     for (std::size_t token = 0; token < logits.size(); ++token) {
@@ -63,11 +64,19 @@ Distribution row_after(const toy::Model& model, const Setting& setting, const To
   return row;
 }
 
+Distribution row_after(const toy::Model& model, const Setting& setting, const Tokens& text) {
+  return row_of(model.logits_after(text), setting, text);
+}
+
+// The draft's logits after a text, whose first tokens are committed.
+using DraftLogits = std::function<std::vector<float>(const Tokens& text, int num_committed)>;
+
 class EnumeratedUniforms final : public sampling::UniformSource {
  public:
-  EnumeratedUniforms(toy::Explorer& explorer, const toy::Model& target, const toy::Model& draft, const Setting& setting)
-      : explorer_(explorer), target_(target), draft_(draft), setting_(setting) {}
+  EnumeratedUniforms(toy::Explorer& explorer, const toy::Model& target, DraftLogits draft, const Setting& setting)
+      : explorer_(explorer), target_(target), draft_(std::move(draft)), setting_(setting) {}
   const Sequence* sequence = nullptr;
+  int places = 0;  // that the draft fills; 0: as many as there are
 
   double uniform(std::int64_t position, int place, Purpose purpose) const override {
     CHECK(position == sequence->num_committed);
@@ -78,7 +87,9 @@ class EnumeratedUniforms final : public sampling::UniformSource {
       CHECK(place == tree.size());
       std::vector<double> breakpoints;
       for (int node = -1; node < tree.size(); ++node) {
-        Distribution rest = row_after(draft_, setting_, text_of(node));
+        const Tokens text = text_of(node);
+        if (places > 0 && static_cast<int>(text.size()) >= sequence->num_committed + places) continue;
+        Distribution rest = row_of(draft_(text, sequence->num_committed), setting_, text);
         for (int child = node + 1; child < tree.size(); ++child) {
           if (tree.parents[idx(child)] == node) sampling::remove_token(rest, tree.tokens[idx(child)]);
         }
@@ -131,7 +142,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   }
 
   toy::Explorer& explorer_;
-  const toy::Model &target_, &draft_;
+  const toy::Model& target_;
+  const DraftLogits draft_;
   const Setting& setting_;
   mutable std::map<std::pair<std::int64_t, int>, bool> decided_;
   mutable std::set<std::tuple<std::int64_t, int, Purpose>> used_;
@@ -196,7 +208,8 @@ Law law_of_loop(const Setting& setting) {
     Tampered tampered(proposer, setting);
     const bool tampers = setting.records_other_rows || setting.withdraws;
     Decoder decoder(target, tampers ? &tampered : &proposer);
-    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
+    const auto draft_logits = [&](const Tokens& text, int) { return draft.logits_after(text); };
+    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft_logits, setting);
     EnumeratedUniforms& source = *uniforms;
     const auto s = sequence_of(setting, std::move(uniforms));
     source.sequence = s.get();
@@ -214,15 +227,50 @@ Law law_of_loop(const Setting& setting) {
   return law;
 }
 
-double error_of(const Setting& setting) {
+// With trees of a block drafter of that many places.
+Law law_of_blocks(const Setting& setting, int places, bool biased) {
+  Law law;
+  toy::Explorer explorer;
+  do {
+    explorer.restart();
+    toy::Model target(setting.vocabulary, setting.seed);
+    toy::BlockLayers layers(setting.vocabulary, setting.seed + 1000, places, biased);
+    BlockDrafter blocks(target, layers, 1);
+    DraftModelProposer trees(blocks, setting.vocabulary);
+    Decoder decoder(blocks.target(), &trees);
+    const int filled = std::min(places, setting.size);
+    const auto draft_logits = [&](const Tokens& text, int num_committed) {
+      return layers.logits_after(text, num_committed, filled);
+    };
+    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft_logits, setting);
+    EnumeratedUniforms& source = *uniforms;
+    source.places = filled;
+    const auto s = sequence_of(setting, std::move(uniforms));
+    source.sequence = s.get();
+    decoder.prefill(*s);
+    const int wanted = static_cast<int>(prompt.size()) + setting.length;
+    while (s->num_committed < wanted) {
+      decoder.cycle({s.get()});
+      if (s->error) std::rethrow_exception(s->error);
+      CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
+    }
+    CHECK(s->stats.drafted > 0);
+    law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+  } while (explorer.advance());
+  return law;
+}
+
+Law law_of_target(const Setting& setting) {
   const toy::Model target(setting.vocabulary, setting.seed);
   const auto row = [&](const Tokens& text) {
     Tokens context = prompt;
     context.insert(context.end(), text.begin(), text.end());
     return row_after(target, setting, context);
   };
-  return enumerate::distance(law_of_loop(setting), enumerate::law_of(row, idx(setting.length)));
+  return enumerate::law_of(row, idx(setting.length));
 }
+
+double error_of(const Setting& setting) { return enumerate::distance(law_of_loop(setting), law_of_target(setting)); }
 
 Setting setting_of(int vocabulary, int size, int length) {
   Setting s;
@@ -307,6 +355,42 @@ TEST(law_holds_with_copies_in_the_tree) {
     }
   }
   CHECK(num_copies > 1000);
+}
+
+TEST(law_holds_for_trees_of_a_block_drafter) {
+  for (const Verification verification : {Verification::block, Verification::token}) {
+    for (const bool biased : {false, true}) {
+      for (Setting s : {setting_of(2, 1, 3), setting_of(2, 3, 3), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
+        s.verification = verification;
+        for (s.seed = 1; s.seed <= 2; ++s.seed)
+          CHECK_NEAR(enumerate::distance(law_of_blocks(s, 2, biased), law_of_target(s)), 0.0, 1e-12);
+      }
+    }
+  }
+}
+
+// Several nodes of each place, the same texts, and one pass of the drafter in a cycle.
+TEST(a_block_drafter_makes_trees) {
+  for (const bool biased : {false, true}) {
+    for (const double temperature : {0.0, 0.9}) {
+      Setting setting = setting_of(5, 12, 0);
+      setting.params.temperature = temperature;
+      setting.verification = Verification::invariant;
+      const Tokens expected = text_of(setting, 30, false, 0);
+      toy::Model target(5, setting.seed);
+      toy::BlockLayers layers(5, 1001, 4, biased);
+      BlockDrafter blocks(target, layers, 1);
+      DraftModelProposer trees(blocks, 5);
+      Decoder decoder(blocks.target(), &trees);
+      const auto s = sequence_of(setting, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 0));
+      s->remaining = 30;
+      decoder.prefill(*s);
+      while (s->finish == Finish::none) decoder.cycle({s.get()});
+      CHECK(s->tokens == expected);
+      CHECK(s->stats.drafted > 8 * (s->stats.target_calls - 8));  // more than there are places
+      CHECK(layers.num_fills <= s->stats.target_calls);
+    }
+  }
 }
 
 TEST(controls_must_fail) {

@@ -72,6 +72,7 @@ class Model final : public specdec::HiddenRowModel {
         path.push_back(input.tokens[i]);
         tree.push_back(path);
         path.insert(path.begin(), tokens.begin(), tokens.end());
+        hidden_.push_back(hidden_after(path));
         if (static_cast<int>(tokens.size() + tree.size()) > context_) throw std::logic_error("past the context");
         if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(path));
       }

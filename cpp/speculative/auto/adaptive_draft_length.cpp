@@ -377,8 +377,9 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
 }
 
 // A chain is a tree, too; only while no pass was measured, nothing is known of what a further node costs.
-bool AdaptiveDraftLength::worth_a_tree() const {
-  return !target_costs_.empty() && !draft_costs_.empty() && !fills_blocks_;
+bool AdaptiveDraftLength::worth_a_tree(bool fills_blocks) {
+  fills_blocks_ = fills_blocks_ || fills_blocks;
+  return !target_costs_.empty() && !draft_costs_.empty();
 }
 
 int AdaptiveDraftLength::largest_tree() const {
