@@ -1,10 +1,14 @@
 // What a Generator will load, as a value (cpp/engine/model_plan.h). Nothing is loaded here.
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "base/error.h"
 #include "check.h"
 #include "engine/model_plan.h"
+#include "engine/projector_search.h"
+#include "platform/temporary_folder.h"
 
 namespace {
 
@@ -95,6 +99,18 @@ TEST(what_is_left_out_says_why) {
   without.notes = {"drafts do not come from the model's own head: it is broken"};
   const ModelPlan plan = plan_of(options_with(NoDraft()), without);
   CHECK(!plan.target.with_head && plan.notes == without.notes);
+}
+
+// The first picture tells what is wrong with it.
+TEST(a_damaged_projector_is_found_if_there_is_no_other) {
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  std::filesystem::create_symlink(target_path, path("m.gguf"));
+  std::ofstream(path("mmproj-m.gguf")) << "damaged";
+  const FoundProjector found = find_projector("auto", GgufFile::read(path("m.gguf")));
+  CHECK(found.path == path("mmproj-m.gguf") && found.bytes == 7);
+  std::filesystem::copy_file(std::string(MODELS) + "stdlib-digits-mmproj-f16.gguf", path("mmproj-n.gguf"));
+  CHECK(find_projector("auto", GgufFile::read(path("m.gguf"))).path == path("mmproj-n.gguf"));
 }
 
 TEST_MAIN()
