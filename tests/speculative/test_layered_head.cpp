@@ -250,7 +250,7 @@ TEST(restored_caches) {
       }
       const float row = toy::Model::hidden_after(first);
       toy.head->restored(0, count, all[count - 1], &row);
-      CHECK(*toy.head->next_row(0) == row);
+      CHECK(*toy.head->next_row(0) == row && toy.head->length(0) == count);
     }
     const auto s = sequence_of(Tokens(all.begin(), all.begin() + count + 2), 3, 20, 0, 0.0);
     CHECK(decoder.keep_prefix(0, count) == count);
