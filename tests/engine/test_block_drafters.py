@@ -78,6 +78,26 @@ def test_a_block_is_one_pass(pair: Pair) -> None:
     assert stats.draft_calls <= stats.target_calls < stats.drafted / 2
 
 
+def test_trees(pair: Pair, request: pytest.FixtureRequest) -> None:
+    """Of more nodes than the block has places, unless the target has recurrent layers; in one request and in three."""
+    target, drafter = pair
+    name = request.node.callspec.params["pair"]
+    branches = not name.endswith(("qwen35", "lfm2"))
+    prompts = [PROMPT, "def the self", "return x"]
+    for temperature in (0.0, 0.9):
+        options: sd.StreamOptions = {**OPTIONS, "temperature": temperature, "seed": 3}
+        with plain(target) as without:
+            expected = [without.generate(prompt, **options).tokens for prompt in prompts]
+        for count in (1, 3):
+            with generator(target, drafter, draft_tree=30, suffix=False, max_sequences=count, auto_cache=False) as gen:
+                found = [future.result() for future in [gen.submit(prompt, **options) for prompt in prompts]]
+            assert [completion.tokens for completion in found] == expected
+            drafted = sum(completion.stats.drafted for completion in found)
+            calls = sum(completion.stats.target_calls for completion in found)
+            if branches:
+                assert drafted > 12 * calls
+
+
 def test_a_seed_gives_the_same_text_with_and_without_the_drafter(pair: Pair) -> None:
     target, drafter = pair
     gen = generator(target, drafter)
