@@ -25,7 +25,7 @@ specdec_third_party(llama_cpp_chat)
 specdec_not_hot(llama_cpp_chat)
 target_link_libraries(llama_cpp_chat PUBLIC llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
 add_library(llama::chat ALIAS llama_cpp_chat)
-set_target_properties(llama_cpp_jinja llama_cpp_chat PROPERTIES UNITY_BUILD ON)
+set_target_properties(llama_cpp_jinja llama_cpp_chat PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 # Specializes templates that the others use.
 set_source_files_properties("${jinja_source}/common/json.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # Names of its functions (truncate, select) are those of system headers.

@@ -13,7 +13,7 @@ specdec_third_party(llama_cpp_mtmd)
 specdec_not_hot(llama_cpp_mtmd)
 target_link_libraries(llama_cpp_mtmd PUBLIC llama_cpp_public)
 add_library(llama::mtmd ALIAS llama_cpp_mtmd)
-# The encoders, several at once; the others define names that collide.
-set_target_properties(llama_cpp_mtmd PROPERTIES UNITY_BUILD ON)
+# The encoders, all at once; the others define names that collide.
+set_target_properties(llama_cpp_mtmd PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 set_source_files_properties("${mtmd_source}/clip.cpp" "${mtmd_source}/mtmd.cpp" "${mtmd_source}/mtmd-audio.cpp"
   "${mtmd_source}/mtmd-image.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -6,6 +6,7 @@
 
 #include "chat/gemma_arguments.h"
 #include "chat/json_calls.h"
+#include "chat/marks.h"
 
 namespace specdec {
 namespace {
@@ -20,10 +21,6 @@ const std::vector<std::string> message_ends = {"<|end|>", "<|call|>", "<|return|
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
-
-void add_once(std::vector<std::string>& list, const std::string& text) {
-  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
-}
 
 // The earliest of these marks from a byte on; the longest of several that begin at one byte.
 struct Place {

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_references = 32, max_depth = 200;
+constexpr int max_references = 32, max_schema_depth = 200;
 const ArgumentTypes none = {false, false, false, false, false, false, false};
 
 void allow(ArgumentTypes& types, const std::string& name) {
@@ -169,7 +169,7 @@ std::map<std::string, std::map<std::string, ArgumentTypes>> argument_types(const
 
 std::string argument_json(const std::string& text, const ArgumentTypes& types) {
   std::string quoted = "\"" + json_escaped(text) + "\"";
-  if (types.is_string_only() || json_depth(text) > max_depth) return quoted;
+  if (types.is_string_only() || json_depth(text) > max_schema_depth) return quoted;
   const std::size_t begin = skip_blank(text, 0);
   std::string trimmed = text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - std::min(begin, text.size()));
   if (begin == text.size()) return quoted;

@@ -7,6 +7,7 @@
 
 #include "chat-peg-parser.h"
 #include "chat.h"
+#include "chat/marks.h"
 #include "peg-parser.h"
 
 namespace specdec {
@@ -14,16 +15,6 @@ namespace {
 
 constexpr const char* probe_name = "probe_of_a_tool";
 constexpr const char* probe_text = "probe_of_a_text";
-
-std::string trimmed(std::string text) {
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return text;
-}
-
-void add_once(std::vector<std::string>& list, const std::string& text) {
-  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
-}
 
 // The first call in a parser as a flat list, with the first alternative of each choice.
 struct Part {

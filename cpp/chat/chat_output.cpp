@@ -18,15 +18,16 @@
 #include "chat/answer_reader.h"
 #include "chat/chat_template.h"
 #include "chat/jinja_limits.h"
+#include "chat/marks.h"
 
 namespace specdec {
 namespace {
 
 // Enough for a few dozen renderings of short conversations and two of this one.
-constexpr std::size_t base_steps = 50'000'000, steps_per_byte = 400;
-constexpr std::size_t base_bytes = 1u << 30, bytes_per_byte = 8000;
+constexpr std::size_t parser_steps = 50'000'000, parser_steps_per_byte = 400;
+constexpr std::size_t parser_bytes = 1u << 30, parser_bytes_per_byte = 8000;
 constexpr std::size_t max_template_depth = 300;
-constexpr int max_depth = 200;  // of brackets in an output: the parser recurses
+constexpr int max_output_depth = 200;  // of brackets in an output: the parser recurses
 
 // The depth of brackets, also inside strings.
 int depth_of(const std::string& text) {
@@ -156,12 +157,6 @@ std::string with_values_of_other_types(std::string grammar, MarkedTools& marked)
   return grammar;
 }
 
-std::string trimmed(std::string text) {
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return text;
-}
-
 ChatOutputParser::Reasoning reasoning_of(const std::string& begin, const std::string& end,
                                          const std::string& answer_start) {
   ChatOutputParser::Reasoning reasoning{trimmed(begin), trimmed(end)};
@@ -184,7 +179,7 @@ common_peg_parser_id rule_of_calls(const common_peg_arena& arena) {
 AnswerForm::OtherCalls read_by_rule(const common_peg_arena& arena, common_peg_parser_id rule, common_chat_format format,
                                     const std::string& text, std::size_t at, bool is_end) {
   AnswerForm::OtherCalls read;
-  if (depth_of(text) > max_depth) return read;
+  if (depth_of(text) > max_output_depth) return read;
   try {
     const AbortsAsErrors guard;
     common_peg_parse_context context(text, is_end ? COMMON_PEG_PARSE_FLAG_NONE : COMMON_PEG_PARSE_FLAG_LENIENT);
@@ -391,8 +386,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     const AbortsAsErrors guard;
     const std::size_t size = conversation.messages.size() + conversation.tools.size();
     jinja::limits limits;
-    limits.steps = base_steps + steps_per_byte * size;
-    limits.bytes = base_bytes + bytes_per_byte * size;
+    limits.steps = parser_steps + parser_steps_per_byte * size;
+    limits.bytes = parser_bytes + parser_bytes_per_byte * size;
     limits.depth = max_template_depth;
     const Limited limited(limits);
     Derivation derivation(template_text, conversation, bos_token, eos_token);

@@ -18,7 +18,7 @@ constexpr std::size_t max_source = 1 << 20;
 // messages for each one: with 400 messages (33 KB), up to 180 steps and 10,000 bytes per byte.
 constexpr std::size_t base_steps = 5'000'000, steps_per_byte = 200;
 constexpr std::size_t base_bytes = 512 << 20, bytes_per_byte = 4000;
-constexpr std::size_t max_depth = 300;
+constexpr std::size_t max_jinja_depth = 300;
 
 // llama.cpp's lexer removes every "\r" separately, which takes time quadratic in their number.
 std::string with_unix_lines(const std::string& text) {
@@ -85,7 +85,7 @@ MarkedText JinjaTemplate::render(const TemplateVariables& variables) const {
     jinja::limits limits;
     limits.steps = base_steps + steps_per_byte * input_size;
     limits.bytes = base_bytes + bytes_per_byte * input_size;
-    limits.depth = max_depth;
+    limits.depth = max_jinja_depth;
     const Limited limited(limits);
     jinja::context context(program_->source);
     jinja::global_from_json(context, input, true);

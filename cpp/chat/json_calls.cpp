@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_depth = 200;
-const std::string fence = "```";
+constexpr int max_call_depth = 200;
+const std::string code_fence = "```";
 
 std::string unquoted(const std::string& json) {
   const Json value = Json::parse(json, nullptr, false);
@@ -22,7 +22,7 @@ std::string unquoted(const std::string& json) {
 }
 
 bool is_object(const std::string& json) {
-  return json_depth(json) <= max_depth && Json::parse(json, nullptr, false).is_object();
+  return json_depth(json) <= max_call_depth && Json::parse(json, nullptr, false).is_object();
 }
 
 // Reads the members of an object until the arguments begin, or to its end.
@@ -161,7 +161,7 @@ class CallsReader {
     const Extent object = json_value_at(text_, at_);
     if (object.found != Found::yes) return object.found;
     const std::string all = text_.substr(at_, object.end - at_);
-    if (json_depth(all) > max_depth || !Json::accept(all)) return Found::no;
+    if (json_depth(all) > max_call_depth || !Json::accept(all)) return Found::no;
     if (!head.is_whole) {
       head.arguments = text_.substr(head.end, json_value_at(text_, head.end).end - head.end);
       for (std::size_t next = skip_blank(text_, head.end + head.arguments.size()); text_[next] == ',';) {
@@ -228,10 +228,10 @@ Found open_block(const std::string& text, std::size_t& at, std::string& closing)
     closing = end;
     return found;
   }
-  const Found found = mark_at(text, at, fence);
+  const Found found = mark_at(text, at, code_fence);
   if (found != Found::yes) return found;
-  closing = fence;
-  const std::size_t name = at + fence.size(), end = text.find_first_of(" \t\r\n{[", name);
+  closing = code_fence;
+  const std::size_t name = at + code_fence.size(), end = text.find_first_of(" \t\r\n{[", name);
   const std::string language = text.substr(name, end - name);
   const auto begins = [&](const std::string& one) { return one.compare(0, language.size(), language) == 0; };
   if (end == std::string::npos)
@@ -276,7 +276,7 @@ JsonCallHead json_call_head(const std::string& text, std::size_t at, const Funct
 
 const std::vector<std::string>& json_call_marks() {
   static const std::vector<std::string> marks = [] {
-    std::vector<std::string> list = {fence};
+    std::vector<std::string> list = {code_fence};
     for (const auto& [begin, end] : tags) list.push_back(begin);
     return list;
   }();

@@ -159,7 +159,7 @@ Json content_of(const std::string& text, const PictureFiles& pictures) {
   return parts;
 }
 
-std::string text_of(const Json& parts, PictureFiles& pictures) {
+std::string text_of_parts(const Json& parts, PictureFiles& pictures) {
   // What stands under a name; null if there is no such thing.
   const auto field = [](const Json& json, const char* name) {
     return json.is_object() && json.contains(name) ? json[name] : Json();
@@ -213,7 +213,7 @@ void ChatConversation::from_json(const std::string& text) {
     const std::string role = field("role");
     PictureFiles pictures;
     const bool is_parts = role == "user" && message.contains("content") && message["content"].is_array();
-    const std::string content = is_parts ? text_of(message["content"], pictures) : field("content");
+    const std::string content = is_parts ? text_of_parts(message["content"], pictures) : field("content");
     if (role == "system" && turns.empty() && system.empty()) system = content;
     else if (role == "user") turns.push_back({content, {}, pictures});
     else if (role == "assistant" && !turns.empty() && turns.back().answer.is_empty()) {

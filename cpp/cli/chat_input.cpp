@@ -11,7 +11,7 @@
 namespace specdec::cli {
 namespace {
 
-constexpr const char* prompt = "> ";
+constexpr const char* input_mark = "> ";
 constexpr const char* how_to_leave = "(/quit or Ctrl-D exits)\n";
 
 }  // namespace
@@ -29,7 +29,7 @@ std::optional<std::string> ChatInput::next() {
 }
 
 std::optional<std::string> ChatInput::next_edited() {
-  std::optional<std::string> text = editor_->read(prompt, [] { write(how_to_leave); });
+  std::optional<std::string> text = editor_->read(input_mark, [] { write(how_to_leave); });
   if (!text) return std::nullopt;
   try {
     history_.add(*text);
@@ -45,7 +45,7 @@ bool ChatInput::read_more() {
   if (!wait_for_input()) {
     if (!terminal_) throw Cancelled("interrupted");
     clear_interrupt();
-    write("\n" + std::string(how_to_leave) + prompt);
+    write("\n" + std::string(how_to_leave) + input_mark);
     return true;
   }
   char chunk[4096];
@@ -57,7 +57,7 @@ bool ChatInput::read_more() {
 
 // The last line may lack a newline.
 std::optional<std::string> ChatInput::next_line() {
-  if (terminal_) write(prompt);
+  if (terminal_) write(input_mark);
   std::size_t end = bytes_.find('\n');
   while (end == std::string::npos && read_more()) end = bytes_.find('\n');
   if (end == std::string::npos && bytes_.empty()) return std::nullopt;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* none = "none";
 constexpr const char* color_name = "color";
-constexpr std::size_t label = 24;  // columns for the longest name and a space
+constexpr std::size_t setting_label = 24;  // columns for the longest name and a space
 
 // Names of other programs (Ollama) for our options.
 constexpr const char* ollama_names[][2] = {
@@ -114,7 +114,7 @@ void ChatSettings::change(Request& changed, const RequestOption& option, const s
 }
 
 std::string ChatSettings::line(const RequestOption& row) const {
-  return pad(row.name, label) + shown(row.get(request)) + "\n";
+  return pad(row.name, setting_label) + shown(row.get(request)) + "\n";
 }
 
 // How an option is set that a running chat cannot change.
@@ -129,7 +129,7 @@ std::string ChatSettings::explain(const GeneratorOption& row) const {
   return text + "\n";
 }
 
-std::string ChatSettings::color_line() const { return pad(color_name, label) + (color ? "on" : "off") + "\n"; }
+std::string ChatSettings::color_line() const { return pad(color_name, setting_label) + (color ? "on" : "off") + "\n"; }
 
 std::string ChatSettings::all() const {
   std::string text;

@@ -14,7 +14,7 @@ struct Flags {
   const char* same_as = "";
 };
 
-constexpr Flags table[] = {
+constexpr Flags llama_flags_table[] = {
     // Conversations
     {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` holds a conversation",
      "specdec chat"},
@@ -153,7 +153,7 @@ constexpr Flags table[] = {
 }  // namespace
 
 LlamaFlag llama_flag(const std::string& name, const std::string& command) {
-  for (const Flags& flags : table) {
+  for (const Flags& flags : llama_flags_table) {
     std::istringstream names(flags.names);
     for (std::string candidate; names >> candidate;) {
       if (candidate != name) continue;

@@ -10,7 +10,7 @@
 namespace specdec::cli {
 namespace {
 
-constexpr std::size_t width = 80;
+constexpr std::size_t help_width = 80;
 constexpr std::size_t help_column = 28;  // where descriptions begin
 
 template <class... Types>
@@ -24,7 +24,7 @@ std::string help_line(const std::vector<std::string>& names, const std::string& 
   if (!placeholder.empty()) left += " " + placeholder;
   if (left.size() + 2 > help_column) left += "\n" + std::string(help_column, ' ');
   else left.resize(help_column, ' ');
-  return left + wrap(help, width - help_column, help_column) + "\n";
+  return left + wrap(help, help_width - help_column, help_column) + "\n";
 }
 
 }  // namespace
@@ -48,7 +48,8 @@ std::string brief(const std::string& help) {
 std::string help_text(const CommandLine& line, Help help) {
   std::string result = "usage: " + line.command + (line.arguments.empty() ? "" : " " + line.arguments) + "\n";
   std::istringstream paragraphs(line.about);
-  for (std::string paragraph; std::getline(paragraphs, paragraph);) result += "\n" + wrap(paragraph, width, 0) + "\n";
+  for (std::string paragraph; std::getline(paragraphs, paragraph);)
+    result += "\n" + wrap(paragraph, help_width, 0) + "\n";
   const bool is_brief = help != Help::all && !line.basics.empty();
   if (is_brief || line.groups.empty()) result += "\n";
   for (const std::string& name : is_brief ? line.basics : std::vector<std::string>()) {

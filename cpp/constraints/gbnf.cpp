@@ -32,9 +32,9 @@ struct Part {
   bool is_single = false;   // a count may follow without parentheses
 };
 
-class Reader {
+class GbnfReader {
  public:
-  Reader(const std::string& text, GrammarSource source, const std::set<std::string>& elsewhere)
+  GbnfReader(const std::string& text, GrammarSource source, const std::set<std::string>& elsewhere)
       : text_(text), elsewhere_(elsewhere), is_ours_(source == GrammarSource::ours) {}
 
   std::string translated() {
@@ -384,7 +384,7 @@ std::string gbnf_literal(const std::string& text) {
 
 std::string xgrammar_text_of(const std::string& gbnf, GrammarSource source, const std::set<std::string>& elsewhere) {
   check_constraint_text("grammar", gbnf, source == GrammarSource::ours ? max_our_bytes : max_constraint_bytes);
-  return Reader(gbnf, source, elsewhere).translated();
+  return GbnfReader(gbnf, source, elsewhere).translated();
 }
 
 }  // namespace specdec

@@ -11,7 +11,6 @@ namespace {
 // Of an integer that must differ from others: as many as the grammar of integers allows.
 constexpr int max_digits = 16;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }  // in UTF-8
 
 // The same text for all equal values.
@@ -242,7 +241,7 @@ bool JsonPlace::can_differ(const std::string& item) const {
                        [&](const std::string& one) { return begins_with(one, item) && !is_used(one); });
   }
   if (item.front() == '"' || item == "-" || !is_used(canonical(item))) return true;
-  const auto digits = std::count_if(item.begin(), item.end(), is_digit);
+  const auto digits = std::count_if(item.begin(), item.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (item.back() == '0' && digits == 1) return false;
   if (digits >= max_digits) return false;
   const std::string all = "0123456789";

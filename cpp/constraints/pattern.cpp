@@ -13,12 +13,11 @@ namespace specdec {
 namespace {
 
 using Kind = PatternNode::Kind;
-using Range = CharacterSet::Range;
+using CharacterRange = CharacterSet::Range;
 
-constexpr std::size_t max_nodes = 50'000;    // of the nondeterministic automaton
-constexpr std::size_t max_states = 4096;     // of the deterministic one
-constexpr std::size_t max_work = 4'000'000;  // visits of nodes, pairs of states and classes
-constexpr char32_t last_character = 0x10FFFF;
+constexpr std::size_t max_automaton_nodes = 50'000;  // of the nondeterministic automaton
+constexpr std::size_t max_states = 4096;             // of the deterministic one
+constexpr std::size_t max_work = 4'000'000;          // visits of nodes, pairs of states and classes
 
 [[noreturn]] void fail_too_large() { throw PatternError("needs too many states; use smaller counts", true); }
 
@@ -31,11 +30,11 @@ struct Nodes {
     int next = -1, other = -1;  // other: fork only
   };
   std::vector<Node> nodes;
-  std::vector<std::vector<Range>> sets;
-  std::map<std::vector<Range>, int> numbers;  // of the sets
+  std::vector<std::vector<CharacterRange>> sets;
+  std::map<std::vector<CharacterRange>, int> numbers;  // of the sets
 
   int add(Type type, int next = -1, int other = -1) {
-    if (nodes.size() >= max_nodes) fail_too_large();
+    if (nodes.size() >= max_automaton_nodes) fail_too_large();
     nodes.push_back({type, -1, next, other});
     return static_cast<int>(nodes.size()) - 1;
   }
@@ -48,7 +47,7 @@ struct Nodes {
       case Kind::end:
         return add(Type::end, next);
       case Kind::characters: {
-        std::vector<Range> ranges = node.characters.ranges();
+        std::vector<CharacterRange> ranges = node.characters.ranges();
         const auto [found, is_new] = numbers.try_emplace(ranges, static_cast<int>(sets.size()));
         if (is_new) sets.push_back(std::move(ranges));
         const int added = add(Type::characters, next);
@@ -92,15 +91,15 @@ struct Nodes {
 
 // Divides all characters into classes that the sets do not tell apart.
 struct Classes {
-  std::vector<Range> ranges;  // in order, all characters
+  std::vector<CharacterRange> ranges;  // in order, all characters
   std::vector<int> of_range;
   std::vector<std::vector<int>> members;  // by set: its classes
   int number = 0;
 
-  explicit Classes(const std::vector<std::vector<Range>>& sets) {
+  explicit Classes(const std::vector<std::vector<CharacterRange>>& sets) {
     std::vector<char32_t> starts = {0, 0xD800, 0xE000};
     for (const auto& set : sets) {
-      for (const Range& range : set) {
+      for (const CharacterRange& range : set) {
         starts.push_back(range.first);
         if (range.last < last_character) starts.push_back(range.last + 1);
       }
@@ -110,7 +109,7 @@ struct Classes {
     if (starts.size() * (sets.size() + 1) > max_work) fail_too_large();
     std::vector<std::vector<int>> sets_of(starts.size());
     for (std::size_t set = 0; set < sets.size(); ++set) {
-      for (const Range& range : sets[set]) {
+      for (const CharacterRange& range : sets[set]) {
         auto at = std::lower_bound(starts.begin(), starts.end(), range.first) - starts.begin();
         for (; idx(at) < starts.size() && starts[idx(at)] <= range.last; ++at)
           sets_of[idx(at)].push_back(static_cast<int>(set));
@@ -138,7 +137,7 @@ std::vector<Edge> edges_of(const Classes& classes, const std::vector<int>& targe
   for (std::size_t i = 0; i < classes.ranges.size(); ++i) {
     const int target = target_of[idx(classes.of_range[i])];
     if (target < 0) continue;
-    const Range& range = classes.ranges[i];
+    const CharacterRange& range = classes.ranges[i];
     if (!edges.empty() && edges.back().target == target && edges.back().last + 1 == range.first)
       edges.back().last = range.last;
     else edges.push_back({range.first, range.last, target});
@@ -265,8 +264,8 @@ void add_json(char32_t first, char32_t last, std::vector<Sequence>& out) {
     for (const char byte : escape) sequence.emplace_back(byte, byte);
     out.push_back(std::move(sequence));
   }
-  constexpr Range raw[] = {{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, last_character}};
-  for (const Range& range : raw) {
+  constexpr CharacterRange raw[] = {{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, last_character}};
+  for (const CharacterRange& range : raw) {
     const char32_t low = std::max(first, range.first), high = std::min(last, range.last);
     if (low <= high) add_utf8(low, high, out);
   }
@@ -640,7 +639,7 @@ ByteAutomaton Pattern::bytes(Text text) const {
     std::vector<ByteStates::Way> ways;
     for (const Edge& edge : states_[state].edges) {
       std::vector<Sequence> sequences;
-      for (const Range& range : CharacterSet{{edge.first, edge.last}}.ranges()) {
+      for (const CharacterRange& range : CharacterSet{{edge.first, edge.last}}.ranges()) {
         if (text == Text::json) add_json(range.first, range.last, sequences);
         else add_utf8(range.first, range.last, sequences);
       }

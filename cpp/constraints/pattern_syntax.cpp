@@ -14,8 +14,8 @@ namespace specdec {
 namespace {
 
 using Kind = PatternNode::Kind;
-constexpr char32_t last_character = 0x10FFFF, first_surrogate = 0xD800, last_surrogate = 0xDFFF;
-constexpr int max_depth = 64, max_count = 1'000'000;
+constexpr char32_t first_surrogate = 0xD800, last_surrogate = 0xDFFF;
+constexpr int max_depth = 64, max_repetitions = 1'000'000;
 
 // The characters of a class by both ECMA-262 and Python's re, and by either.
 struct Shorthand {
@@ -75,9 +75,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-class Reader {
+class PatternReader {
  public:
-  explicit Reader(const std::string& text) : text_(text) {}
+  explicit PatternReader(const std::string& text) : text_(text) {}
 
   PatternNode read() {
     PatternNode node = choice(0);
@@ -185,7 +185,7 @@ class Reader {
     if (at_ >= text_.size() || !is_digit(text_[at_])) return std::nullopt;
     int value = 0;
     for (; at_ < text_.size() && is_digit(text_[at_]); ++at_)
-      value = std::min(10 * value + (text_[at_] - '0'), max_count);
+      value = std::min(10 * value + (text_[at_] - '0'), max_repetitions);
     return value;
   }
 
@@ -486,7 +486,7 @@ CharacterSet CharacterSet::complement() const {
 
 PatternNode parse_pattern(const std::string& text) {
   if (valid_utf8(text) != text) throw PatternError("the text is not UTF-8", false);
-  return Reader(text).read();
+  return PatternReader(text).read();
 }
 
 }  // namespace specdec

@@ -23,6 +23,8 @@ class PatternError : public std::runtime_error {
   bool is_valid_;
 };
 
+constexpr char32_t last_character = 0x10FFFF;
+
 // A set of Unicode characters. Surrogates are not characters.
 class CharacterSet {
  public:

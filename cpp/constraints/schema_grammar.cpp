@@ -21,8 +21,7 @@ using Json = SchemaJson;
 constexpr std::uint64_t max_grammar_length = 32;  // a longer maxLength is counted while the string is written
 constexpr std::uint64_t max_pattern_length = 64;  // of a text that must also match a pattern
 constexpr std::uint64_t max_counts = 4096;        // listed properties times their numbers
-constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
-constexpr std::size_t max_places = 2000;  // of JsonPlaces
+constexpr std::size_t max_places = 2000;          // of JsonPlaces
 
 // A character of a JSON string, as it is or escaped; surrogates come in pairs.
 constexpr const char* character =
@@ -235,7 +234,7 @@ class Writer {
     const std::vector<SchemaObjects::Property> members = nodes_.members(objects);
     const std::vector<SchemaNodes::Others> others = nodes_.others(objects);
     std::uint64_t least = objects.least;
-    std::uint64_t most = objects.most.value_or(no_limit);
+    std::uint64_t most = objects.most.value_or(unlimited);
     bool are_few = true;
     std::uint64_t num_names = members.size();
     std::string other;
@@ -259,15 +258,15 @@ class Writer {
         least = num_names;
       }
       most = std::min(most, num_names);
-      if (most == members.size() && other.empty()) most = no_limit;  // each is written at most once
+      if (most == members.size() && other.empty()) most = unlimited;  // each is written at most once
     }
     if (!other.empty()) other = shared("other", other);
-    std::uint64_t cap = most != no_limit ? most : std::max<std::uint64_t>(1, least);
+    std::uint64_t cap = most != unlimited ? most : std::max<std::uint64_t>(1, least);
     if ((cap + 1) * (members.size() + 1) > max_counts) {
       if (!objects.least_place.empty()) nodes_.unsupported(objects.least_place, " with so many properties");
       if (!objects.most_place.empty()) nodes_.unsupported(objects.most_place, " with so many properties");
       least = 0;
-      most = no_limit;
+      most = unlimited;
       cap = 1;
     }
     std::vector<std::string> texts;  // of a member
@@ -285,7 +284,7 @@ class Writer {
       const bool can_fill = !other.empty() || c + (members.size() - i) >= least;
       return c <= cap && can_fill && c + num_required[i] <= most;
     };
-    const auto more = [&](std::uint64_t c) { return most != no_limit ? c + 1 : std::min(c + 1, cap); };
+    const auto more = [&](std::uint64_t c) { return most != unlimited ? c + 1 : std::min(c + 1, cap); };
     const auto after_comma = [&](std::uint64_t c, const std::string& text) {
       return c == 0 ? text : comma_ + " " + text;
     };

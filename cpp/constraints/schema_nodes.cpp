@@ -21,7 +21,6 @@ constexpr std::size_t max_exclusive = 64;    // alternatives of a oneOf: each pa
 constexpr std::size_t max_patterns = 4;      // of an object's properties: each set of them is a case
 constexpr std::uint64_t long_address = 512;  // a host name is shorter, and a path can end anywhere
 constexpr std::size_t max_values = 500;      // that are told apart
-constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
 // Keywords of JSON Schema and OpenAPI that do not change which values are valid.
 const Names annotations = {
@@ -365,8 +364,8 @@ std::optional<Pattern> SchemaNodes::read_pattern(const std::string& pattern, Pat
 SchemaAtom SchemaNodes::strings(const Json& schema, const std::string& place) {
   SchemaStrings strings;
   strings.least = small_count(schema, "minLength", place, 0);
-  const std::uint64_t most = count(schema, "maxLength", place, no_limit);
-  if (most != no_limit) strings.most = most;
+  const std::uint64_t most = count(schema, "maxLength", place, unlimited);
+  if (most != unlimited) strings.most = most;
   strings.most_place = place + "/maxLength";
   if (schema.contains("pattern")) {
     if (!schema.at("pattern").is_string()) fail(place + "/pattern", "must be a string");
@@ -377,7 +376,7 @@ SchemaAtom SchemaNodes::strings(const Json& schema, const std::string& place) {
   const std::string format = schema.at("format");
   const std::string* const texts = pattern_of_format(format);
   if (texts == nullptr) return {strings, place};
-  strings.is_web_address = format == "uri" && most != no_limit && most >= long_address && !strings.pattern;
+  strings.is_web_address = format == "uri" && most != unlimited && most >= long_address && !strings.pattern;
   const Pattern pattern(strings.is_web_address ? web_address : *texts, Pattern::Match::whole);
   strings.pattern = strings.pattern ? *strings.pattern & pattern : pattern;
   return {strings, place};
@@ -395,8 +394,8 @@ SchemaAtom SchemaNodes::arrays(const Json& schema, const std::string& place, int
   }
   if (schema.contains(rest)) arrays.items = child(schema.at(rest), place + "/" + rest, depth + 1);
   arrays.least = small_count(schema, "minItems", place, 0);
-  const std::uint64_t most = small_count(schema, "maxItems", place, no_limit);
-  if (most != no_limit) arrays.most = most;
+  const std::uint64_t most = small_count(schema, "maxItems", place, unlimited);
+  if (most != unlimited) arrays.most = most;
   if (!schema.contains("uniqueItems")) return {arrays, place};
   if (!schema.at("uniqueItems").is_boolean()) fail(place + "/uniqueItems", "must be true or false");
   if (schema.at("uniqueItems") == true && most > 1) arrays.unique_places = {place + "/uniqueItems"};
@@ -453,8 +452,8 @@ SchemaAtom SchemaNodes::objects(const Json& schema, const std::string& place, in
   if (schema.contains("propertyNames"))
     objects.names.push_back(child(schema.at("propertyNames"), place + "/propertyNames", depth + 1));
   objects.least = small_count(schema, "minProperties", place, 0);
-  const std::uint64_t most = small_count(schema, "maxProperties", place, no_limit);
-  if (most != no_limit) objects.most = most;
+  const std::uint64_t most = small_count(schema, "maxProperties", place, unlimited);
+  if (most != unlimited) objects.most = most;
   objects.place = place;
   if (schema.contains("minProperties")) objects.least_place = place + "/minProperties";
   if (schema.contains("maxProperties")) objects.most_place = place + "/maxProperties";

@@ -23,6 +23,8 @@ namespace specdec {
 
 using SchemaJson = nlohmann::ordered_json;
 
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();  // of a schema's counts
+
 struct SchemaValues {  // exactly these
   std::vector<SchemaJson> values;
 };

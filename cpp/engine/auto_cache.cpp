@@ -16,11 +16,11 @@ namespace specdec {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr char magic[] = "SDAUTOKN";
 constexpr std::uint32_t version = 2;
-constexpr std::size_t most_files = 200, most_passes = 63, most_rows = 24;
+constexpr std::size_t most_files = 200, most_passes = 63, most_kept_rows = 24;
 
 std::string cache_folder() {
   const std::string folder = user_cache_folder();
@@ -72,7 +72,7 @@ AutoKnowledge::Drafts drafts_of(const Json& json) {
   AutoKnowledge::Drafts drafts = {acceptance_of(json.at("by_row")), acceptance_of(json.at("by_draft")), {}, 0.0};
   for (const Json& confidence : json.at("row_confidences"))
     drafts.row_confidences.push_back(number(confidence, 0.0, 1.0));
-  if (drafts.row_confidences.size() > most_rows) throw UnusableFile("too many rows");
+  if (drafts.row_confidences.size() > most_kept_rows) throw UnusableFile("too many rows");
   drafts.rate = number(json.at("rate"), 0.0, 1e3);
   return drafts;
 }

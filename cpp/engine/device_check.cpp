@@ -17,19 +17,19 @@
 namespace specdec {
 namespace {
 
-constexpr int prompt = 224, length = 288;  // across a step of the cache
+constexpr int prompt = 224, checked_length = 288;  // across a step of the cache
 
 using Cut = std::vector<int>;  // tokens of successive passes, repeated
 
-// Rows after the prompt: [length - prompt][vocabulary]
+// Rows after the prompt: [checked_length - prompt][vocabulary]
 std::vector<float> rows_of(Context& context, const std::vector<Token>& text, const Cut& cut) {
   context.truncate(0, 0);
   context.expect_prompt(0, prompt);
   context.decode({{0, text.data(), prompt, 0}});
   std::vector<float> rows;
   std::size_t pass = 0;
-  for (int at = prompt; at < length; ++pass) {
-    const int count = std::min(cut[pass % cut.size()], length - at);
+  for (int at = prompt; at < checked_length; ++pass) {
+    const int count = std::min(cut[pass % cut.size()], checked_length - at);
     context.decode({{0, text.data() + at, count, count}});
     for (int row = 0; row < count; ++row) {
       rows.insert(rows.end(), context.logits(row), context.logits(row) + context.vocabulary_size());
@@ -80,9 +80,9 @@ DeviceCheck check_device(const std::string& path, const std::vector<std::string>
 
   DeviceCheck check;
   check.places = placed.text;
-  check.num_rows = length - prompt;
+  check.num_rows = checked_length - prompt;
   const int size = model->vocabulary().size();
-  const std::vector<Token> text = some_text(length, size);
+  const std::vector<Token> text = some_text(checked_length, size);
   double seconds = 0.0;
   {
     Context context(model, threads, fixed);

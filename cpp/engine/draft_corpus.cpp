@@ -20,8 +20,8 @@
 namespace specdec {
 namespace {
 
-constexpr char magic[] = "SDCORPUS";
-constexpr std::uint32_t version = 3;
+constexpr char corpus_magic[] = "SDCORPUS";
+constexpr std::uint32_t corpus_version = 3;
 constexpr std::size_t step_bytes = 32 << 10;  // of text tokenized at once
 
 std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
@@ -112,7 +112,7 @@ std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return nullptr;
   try {
-    CheckedFileReader file(path, magic, version, "the index of a corpus");
+    CheckedFileReader file(path, corpus_magic, corpus_version, "the index of a corpus");
     if (file.field() != key) return nullptr;
     auto text = file.values<Token>();
     return std::make_shared<const CorpusIndex>(std::move(text), file.values<std::int32_t>());
@@ -153,7 +153,7 @@ DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, c
   corpus.index = std::make_shared<const CorpusIndex>(std::move(tokens), indexing);
   indexing(1.0);
   try {
-    CheckedFileWriter file(kept, magic, version);
+    CheckedFileWriter file(kept, corpus_magic, corpus_version);
     file.field(key);
     file.field(corpus.index->text());
     file.field(corpus.index->order());

@@ -42,7 +42,7 @@ struct Requirement {
   std::string operator()(const Tokens&) const { return "a list of token ids, whole numbers from 0"; }
 };
 
-struct Text {
+struct ValueText {
   std::string operator()(std::monostate) const { return ""; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
@@ -116,7 +116,7 @@ void Description::check(const Value& value) const {
   }
 }
 
-std::string text(const Value& value) { return std::visit(Text(), value); }
+std::string text(const Value& value) { return std::visit(ValueText(), value); }
 
 Value layers_value(const std::optional<int>& num_layers) {
   if (!num_layers) return {};

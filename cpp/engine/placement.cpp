@@ -135,10 +135,10 @@ int layers_in(const LayerNeed& need, const std::vector<float>& shares, const std
 }
 
 DefaultPlace default_place(const std::string& device, double device_seconds, double cpu_seconds) {
-  constexpr double least_gain = 1.25;  // less is noise, or a draft on the CPU makes up for it
+  constexpr double least_device_gain = 1.25;  // less is noise, or a draft on the CPU makes up for it
   const double gain = cpu_seconds / device_seconds;
   DefaultPlace place;
-  place.is_device = gain >= least_gain;
+  place.is_device = gain >= least_device_gain;
   place.why = device + " multiplies " + format("%.2g", gain) + " times as fast as the CPU" +
               (place.is_device ? "" : ", which therefore runs all layers");
   return place;

@@ -11,8 +11,8 @@
 namespace specdec {
 namespace {
 
-constexpr char magic[] = "SDPREFIX";
-constexpr std::uint32_t version = 3;
+constexpr char prefix_magic[] = "SDPREFIX";
+constexpr std::uint32_t prefix_version = 3;
 constexpr std::size_t max_token_bytes = sizeof(Token) << 24;
 constexpr std::size_t max_picture_bytes = std::size_t{1} << 20;
 
@@ -49,8 +49,8 @@ Text text_of(std::vector<Token> tokens, const std::string& pictures) {
 void check_replaceable(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return;
-  char start[sizeof magic - 1];
-  if (std::memcmp(start, magic, File::open(path).read_some(0, start, sizeof start)) != 0)
+  char start[sizeof prefix_magic - 1];
+  if (std::memcmp(start, prefix_magic, File::open(path).read_some(0, start, sizeof start)) != 0)
     throw Error(path + ": is not a prompt cache, so it is not replaced");
 }
 
@@ -58,7 +58,7 @@ void check_replaceable(const std::string& path) {
 
 void write_prefix_file(const std::string& path, const PrefixFile& prefix) {
   check_replaceable(path);
-  CheckedFileWriter file(path, magic, version);
+  CheckedFileWriter file(path, prefix_magic, prefix_version);
   file.field(prefix.target_key);
   file.field(prefix.draft_key);
   file.field(prefix.text.tokens);
@@ -70,7 +70,7 @@ void write_prefix_file(const std::string& path, const PrefixFile& prefix) {
 }
 
 PrefixFile read_prefix_file(const std::string& path) {
-  CheckedFileReader file(path, magic, version, "a prompt cache");
+  CheckedFileReader file(path, prefix_magic, prefix_version, "a prompt cache");
   PrefixFile prefix;
   prefix.target_key = file.field();
   prefix.draft_key = file.field();
@@ -85,7 +85,7 @@ PrefixFile read_prefix_file(const std::string& path) {
 }
 
 Text read_prefix_text(const std::string& path, const std::string& target_key, const std::string& draft_key) {
-  CheckedFileStart file(path, magic, version);
+  CheckedFileStart file(path, prefix_magic, prefix_version);
   if (file.field(target_key.size()) != target_key || file.field(draft_key.size()) != draft_key)
     throw UnusableFile(path + ": is for another model");
   const std::string bytes = file.field(max_token_bytes);

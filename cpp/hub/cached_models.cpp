@@ -14,13 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* prefix = "models--";
+constexpr const char* folder_prefix = "models--";
 
 // Parses "models--owner--name"; neither part contains "--".
 std::optional<std::string> repository_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
-  const std::size_t start = std::string(prefix).size(), end = name.find("--", start);
-  if (name.compare(0, start, prefix) != 0 || end == std::string::npos) return std::nullopt;
+  const std::size_t start = std::string(folder_prefix).size(), end = name.find("--", start);
+  if (name.compare(0, start, folder_prefix) != 0 || end == std::string::npos) return std::nullopt;
   return name.substr(start, end - start) + "/" + name.substr(end + 2);
 }
 

@@ -17,7 +17,8 @@
 namespace specdec {
 namespace {
 
-constexpr int width = 4096, parts = 16, few_rows = 1024, rows = parts * few_rows, products = 4, repeats = 5;
+constexpr int width = 4096, row_parts = 16, few_rows = 1024, matrix_rows = row_parts * few_rows, products = 4,
+              repeats = 5;
 
 void run(ggml_backend* backend, ggml_cgraph* graph) {
   if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS) throw std::runtime_error("a product failed");
@@ -45,7 +46,7 @@ struct Products {
     constexpr std::size_t tensors = 2 * products + 5;
     context.reset(
         ggml_init({tensors * ggml_tensor_overhead() + 2 * ggml_graph_overhead(), nullptr, /*no_alloc=*/true}));
-    ggml_tensor* const weights = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q8_0, width, rows);
+    ggml_tensor* const weights = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q8_0, width, matrix_rows);
     ggml_tensor* const some_weights = ggml_view_2d(context.get(), weights, width, few_rows, weights->nb[1], 0);
     const auto add_product = [&](ggml_cgraph* graph, ggml_tensor* matrix) {
       ggml_tensor* const x = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, width, columns);
@@ -62,7 +63,7 @@ struct Products {
   double time(double limit) const {
     ggml_backend_buffer_clear(buffer.get(), 0);
     run(backend.get(), small);  // compiles kernels
-    const double estimate = time_graph(backend.get(), small) * parts;
+    const double estimate = time_graph(backend.get(), small) * row_parts;
     if (!(estimate <= limit)) return estimate;
     run(backend.get(), large);
     return time_graph(backend.get(), large) / products;

@@ -32,7 +32,7 @@ void check_context_management(const Fields& body) {
   }
 }
 
-void check_supported(const Fields& body) {
+void check_supported_message(const Fields& body) {
   for (const char* name : unsupported) {
     const Json* value = body.find(name);
     if (value != nullptr && !value->empty()) reject(body, name);
@@ -197,7 +197,7 @@ Json read_template_variables(const Fields& body) {
 }  // namespace
 
 Json read_anthropic_chat(const Fields& body) {
-  check_supported(body);
+  check_supported_message(body);
   Json chat = {{"messages", read_messages(body)},
                {"tools", chat_tools(body, function_of)},
                {"chat_template_kwargs", read_template_variables(body)}};

@@ -84,7 +84,7 @@ std::string with_default_port(const std::string& authority, const std::string& s
 }
 
 ApiError forbidden(const std::string& message) { return {403, "permission_error", message}; }
-ApiError unsupported(const std::string& message) { return {415, "invalid_request_error", message}; }
+ApiError unsupported_body(const std::string& message) { return {415, "invalid_request_error", message}; }
 
 bool is_json(const std::string& content_type) {
   const std::string type = lower_case(trimmed(content_type.substr(0, content_type.find(';'))));
@@ -222,13 +222,13 @@ void Border::check_body(const RequestHead& head) const {
     throw ApiError(413, "invalid_request_error", "the body is larger than this server accepts");
   const std::string encoding = lower_case(head.value("content-encoding"));
   if (head.count("content-encoding") > 1 || (!encoding.empty() && encoding != "identity"))
-    throw unsupported("the body has the Content-Encoding \"" + printable(encoding) +
-                      "\"; send it without one: this server takes no compressed bodies");
+    throw unsupported_body("the body has the Content-Encoding \"" + printable(encoding) +
+                           "\"; send it without one: this server takes no compressed bodies");
   const std::string type = head.value("content-type");
-  if (lower_case(type).compare(0, 10, "multipart/") == 0) throw unsupported("the body must be JSON, not a form");
+  if (lower_case(type).compare(0, 10, "multipart/") == 0) throw unsupported_body("the body must be JSON, not a form");
   if (is_from_page(head) && !is_json(type))
-    throw unsupported("the body has the Content-Type \"" + printable(type) +
-                      "\"; web pages must send application/json");
+    throw unsupported_body("the body has the Content-Type \"" + printable(type) +
+                           "\"; web pages must send application/json");
 }
 
 bool Border::is_own_name(const std::string& host) const {

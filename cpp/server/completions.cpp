@@ -22,7 +22,7 @@ struct CompletionOptions : ReplyOptions {
   std::vector<std::string> echoed;  // the text of each prompt, if echo
 };
 
-CompletionOptions read_reply_options(const Fields& body) {
+CompletionOptions read_completion_options(const Fields& body) {
   CompletionOptions options;
   static_cast<ReplyOptions&>(options) = read_stream_options(body);
   options.echo = body.flag("echo", false);
@@ -103,9 +103,9 @@ Prompts read_prompts_of(const Service& service, const Fields& body, int answers_
   return prompts;
 }
 
-class Reply {
+class CompletionReply {
  public:
-  Reply(Service& service, Generation& generation, const CompletionOptions& options)
+  CompletionReply(Service& service, Generation& generation, const CompletionOptions& options)
       : service_(service),
         generation_(generation),
         options_(options),
@@ -225,7 +225,7 @@ class Reply {
 HttpReply completions(Service& service, const HttpRequest& http) {
   const Json& body = body_of(http);
   const Fields fields(body);
-  CompletionOptions options = read_reply_options(fields);
+  CompletionOptions options = read_completion_options(fields);
   Request request = read_options(service, fields, http.is_gone.record.get());
   request.logprobs = options.has_logprobs;
   if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
@@ -244,10 +244,11 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   const auto generation = std::make_shared<Generation>(service, requests, http.is_gone);
   HttpReply reply;
   if (options.stream) {
-    reply = event_reply(
-        [&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
+    reply = event_reply([&service, generation, options](EventStream& events) {
+      CompletionReply(service, *generation, options).stream(events);
+    });
   } else {
-    reply = Reply(service, *generation, options).collected();
+    reply = CompletionReply(service, *generation, options).collected();
   }
   name_ignored_keywords(request, reply);
   return reply;

@@ -68,9 +68,9 @@ Stats stats_of(const PromptProgress& progress) {
   return stats;
 }
 
-class Reply {
+class LlamaReply {
  public:
-  Reply(Service& service, Generation& generation, const LlamaCompletionOptions& options)
+  LlamaReply(Service& service, Generation& generation, const LlamaCompletionOptions& options)
       : service_(service), generation_(generation), options_(options) {}
 
   HttpReply collected() {
@@ -171,7 +171,8 @@ class Reply {
 // The endpoint's function that reads the prompts.
 using ReadPrompts = Prompts (*)(const Service&, const Fields&, int answers_each);
 
-LlamaCompletionOptions read(Service& service, const Fields& body, ReadPrompts read_prompts, RequestRecord* record) {
+LlamaCompletionOptions read_llama_options(Service& service, const Fields& body, ReadPrompts read_prompts,
+                                          RequestRecord* record) {
   LlamaCompletionOptions options;
   options.stream = body.flag("stream", false);
   options.return_tokens = body.flag("return_tokens", false);
@@ -199,17 +200,18 @@ Prompts read_infill_prompt(const Service& service, const Fields& body, int /*ans
   return {{infill_prompt(service, "input_suffix", read_infill(body))}, false};
 }
 
-HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_prompts) {
+HttpReply answer_completion(Service& service, const HttpRequest& http, ReadPrompts read_prompts) {
   const Json& body = body_of(http);
   const auto options = std::make_shared<const LlamaCompletionOptions>(
-      read(service, Fields(body), read_prompts, http.is_gone.record.get()));
+      read_llama_options(service, Fields(body), read_prompts, http.is_gone.record.get()));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
   HttpReply reply;
   if (options->stream) {
-    reply = event_reply(
-        [&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
+    reply = event_reply([&service, generation, options](EventStream& events) {
+      LlamaReply(service, *generation, *options).stream(events);
+    });
   } else {
-    reply = Reply(service, *generation, *options).collected();
+    reply = LlamaReply(service, *generation, *options).collected();
   }
   if (!options->requests.empty()) name_ignored_keywords(options->requests[0], reply);
   return reply;
@@ -217,7 +219,9 @@ HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_pro
 
 }  // namespace
 
-HttpReply llama_completion(Service& service, const HttpRequest& http) { return answer(service, http, read_prompts); }
+HttpReply llama_completion(Service& service, const HttpRequest& http) {
+  return answer_completion(service, http, read_prompts);
+}
 // OpenAI's clients call this path if their base URL lacks "/v1": a body with fields that only their API has, and none
 // that only llama-server's has, gets OpenAI's reply.
 HttpReply any_completion(Service& service, const HttpRequest& http) {
@@ -231,6 +235,8 @@ HttpReply any_completion(Service& service, const HttpRequest& http) {
   return is_openais && !is_llamas ? completions(service, http) : llama_completion(service, http);
 }
 
-HttpReply llama_infill(Service& service, const HttpRequest& http) { return answer(service, http, read_infill_prompt); }
+HttpReply llama_infill(Service& service, const HttpRequest& http) {
+  return answer_completion(service, http, read_infill_prompt);
+}
 
 }  // namespace specdec::server

@@ -70,9 +70,9 @@ struct Part {
   bool is_empty() const { return content.empty() && thinking.empty() && calls.empty() && logprobs.empty(); }
 };
 
-class Reply {
+class OllamaReply {
  public:
-  Reply(Service& service, Generation& generation, const OllamaOptions& options)
+  OllamaReply(Service& service, Generation& generation, const OllamaOptions& options)
       : service_(service), generation_(generation), options_(options), message_(options.parser) {}
 
   Json collected() {
@@ -160,7 +160,7 @@ void read_conversation_into(OllamaOptions& options, Service& service, const Json
   options.parser = prepare_answer(service, tools, conversation, options.request);
 }
 
-OllamaOptions read_reply_options(Service& service, const Fields& body, bool is_chat, RequestRecord* record) {
+OllamaOptions read_ollama_options(Service& service, const Fields& body, bool is_chat, RequestRecord* record) {
   OllamaOptions options;
   options.start = Clock::now();
   options.is_chat = is_chat;
@@ -171,14 +171,14 @@ OllamaOptions read_reply_options(Service& service, const Fields& body, bool is_c
   return options;
 }
 
-HttpReply answer(Service& service, const HttpRequest& http, const OllamaOptions& given) {
+HttpReply answer_ollama(Service& service, const HttpRequest& http, const OllamaOptions& given) {
   const auto options = std::make_shared<const OllamaOptions>(given);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{options->request}, http.is_gone);
   const auto stream = [&service, generation, options](LineStream& lines) {
-    Reply(service, *generation, *options).stream(lines);
+    OllamaReply(service, *generation, *options).stream(lines);
   };
   HttpReply reply =
-      options->stream ? line_reply(stream) : json_reply(Reply(service, *generation, *options).collected());
+      options->stream ? line_reply(stream) : json_reply(OllamaReply(service, *generation, *options).collected());
   name_ignored_keywords(options->request, reply);
   return reply;
 }
@@ -200,9 +200,9 @@ HttpReply ollama_chat(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const Json chat = read_ollama_chat(fields);
   if (chat["messages"].empty()) return loaded(service, true);
-  OllamaOptions options = read_reply_options(service, fields, true, http.is_gone.record.get());
+  OllamaOptions options = read_ollama_options(service, fields, true, http.is_gone.record.get());
   read_conversation_into(options, service, chat, http);
-  return answer(service, http, options);
+  return answer_ollama(service, http, options);
 }
 
 HttpReply ollama_generate(Service& service, const HttpRequest& http) {
@@ -210,11 +210,11 @@ HttpReply ollama_generate(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const std::string prompt = fields.text("prompt", ""), suffix = fields.text("suffix", "");
   if (prompt.empty() && suffix.empty()) return loaded(service, false);
-  OllamaOptions options = read_reply_options(service, fields, false, http.is_gone.record.get());
+  OllamaOptions options = read_ollama_options(service, fields, false, http.is_gone.record.get());
   if (!suffix.empty()) infill_prompt(service, "suffix", {prompt, suffix, {}}).put_into(options.request);
   else if (fields.flag("raw", false)) options.request.prompt = prompt;
   else read_conversation_into(options, service, read_ollama_prompt(fields), http);
-  return answer(service, http, options);
+  return answer_ollama(service, http, options);
 }
 
 }  // namespace specdec::server

@@ -91,7 +91,7 @@ Json read_message(const Fields& message, CallIds& ids) {
 }
 
 // Whether and how much the model reasons, under the names that templates use.
-Json read_template_variables(const Fields& body) {
+Json read_think(const Fields& body) {
   const Json* think = body.find("think");
   if (think == nullptr) return Json::object();
   if (think->is_boolean()) return {{"enable_thinking", *think}};
@@ -126,7 +126,7 @@ Json read_ollama_chat(const Fields& body) {
   const Json* tools = body.find("tools");
   return {{"messages", std::move(messages)},
           {"tools", tools == nullptr ? Json(nullptr) : *tools},
-          {"chat_template_kwargs", read_template_variables(body)}};
+          {"chat_template_kwargs", read_think(body)}};
 }
 
 Json read_ollama_prompt(const Fields& body) {
@@ -134,7 +134,7 @@ Json read_ollama_prompt(const Fields& body) {
   const std::string system = body.text("system", "");
   if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
   messages.push_back({{"role", "user"}, {"content", content_of(body, body.required_text("prompt"))}});
-  return {{"messages", std::move(messages)}, {"chat_template_kwargs", read_template_variables(body)}};
+  return {{"messages", std::move(messages)}, {"chat_template_kwargs", read_think(body)}};
 }
 
 int read_num_ctx(const Service& service, const Fields& body, RequestRecord* record) {

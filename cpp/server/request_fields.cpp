@@ -42,7 +42,7 @@ constexpr OtherName other_names[] = {
 };
 
 // Unsupported fields that would change the text or the reply. 0, false and empty values turn them off.
-constexpr const char* unsupported[] = {
+constexpr const char* unsupported_fields[] = {
     "dynatemp_range",
     "guided_whitespace_pattern",
     "logits_processors",
@@ -200,7 +200,7 @@ bool is_off(const Json& value) {
 }
 
 void check_fields(const Fields& body) {
-  for (const char* field : unsupported) {
+  for (const char* field : unsupported_fields) {
     const Json* value = body.find(field);
     if (value != nullptr && !is_off(*value))
       throw invalid_request(body.path(field), body.path(field) + " is not supported by this server; leave it out");

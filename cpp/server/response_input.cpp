@@ -20,7 +20,7 @@ Json& assistant_message(Json& messages) {
   return messages.back();
 }
 
-void add_message(Json& messages, const Fields& item) {
+void add_message_item(Json& messages, const Fields& item) {
   const std::string role = read_role(item);
   Json content = content_with_pictures(item.path("content"), item.required("content"),
                                        {"input_text", "output_text", "text", "refusal"});
@@ -85,7 +85,7 @@ bool is_of_tools_run_elsewhere(const std::string& type) {
 
 void add_item(Json& messages, const Fields& item) {
   const std::string type = item.text("type", "message");
-  if (type == "message") return add_message(messages, item);
+  if (type == "message") return add_message_item(messages, item);
   if (type == "reasoning") {
     const Json* content = item.find("content");
     if (content == nullptr) return;

@@ -17,7 +17,7 @@
 namespace specdec::server {
 namespace {
 
-void check_supported(const Fields& body) {
+void check_supported_response(const Fields& body) {
   if (body.find("previous_response_id") != nullptr) {
     throw invalid_request("previous_response_id",
                           "previous_response_id is not supported, because this server keeps no responses; send the "
@@ -298,7 +298,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   for (const auto& [path, type] : response_tools.left_out) ignored_tools.push_back(path + ": " + type);
   body["tool_choice"] = read_response_tool_choice(Fields(body));
   const Fields fields(body);
-  check_supported(fields);
+  check_supported_response(fields);
   options.stream = fields.flag("stream", false);
   options.return_progress = fields.flag("return_progress", false);
   options.has_logprobs = read_includes_logprobs(fields);

@@ -44,32 +44,32 @@ std::vector<Tokens> read_labels(const Generator& generator, const Fields& body) 
 }
 
 // A text, or token ids.
-struct Part {
+struct ScoredPart {
   std::string text;
   Tokens tokens;
   bool is_text = true;
 };
 
-Part read_part(const Generator& generator, const std::string& path, const Json& json) {
+ScoredPart read_scored_part(const Generator& generator, const std::string& path, const Json& json) {
   if (json.is_string()) return {json.get<std::string>(), {}, true};
   if (!json.is_array()) throw wrong_value(path, json, "a string or a list of token ids");
   return {"", read_tokens(generator, path, json), false};
 }
 
 // One text or several.
-std::vector<Part> read_items(const Generator& generator, const Fields& body) {
+std::vector<ScoredPart> read_items(const Generator& generator, const Fields& body) {
   const Json* given = body.find("items");
-  if (given == nullptr) return {Part()};
+  if (given == nullptr) return {ScoredPart()};
   const bool is_one = given->is_string() || (given->is_array() && !given->empty() && (*given)[0].is_number());
-  if (is_one) return {read_part(generator, "items", *given)};
+  if (is_one) return {read_scored_part(generator, "items", *given)};
   if (!given->is_array() || given->empty()) throw wrong_value("items", *given, "a text or a list of texts");
-  std::vector<Part> items;
+  std::vector<ScoredPart> items;
   for (std::size_t i = 0; i < given->size(); ++i)
-    items.push_back(read_part(generator, "items[" + std::to_string(i) + "]", (*given)[i]));
+    items.push_back(read_scored_part(generator, "items[" + std::to_string(i) + "]", (*given)[i]));
   return items;
 }
 
-Tokens joined(const Generator& generator, const Part& first, const Part& second) {
+Tokens joined(const Generator& generator, const ScoredPart& first, const ScoredPart& second) {
   const auto tokens_of_text = [&](const std::string& text) {
     return text.empty() ? Tokens() : tokenize_prompt(generator.vocabulary(), text, generator.n_ctx(), {});
   };
@@ -114,8 +114,8 @@ HttpReply scores(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const Generator& generator = service.generator();
   const Json* query = fields.find("query");
-  const Part first = query == nullptr ? Part() : read_part(generator, "query", *query);
-  const std::vector<Part> items = read_items(generator, fields);
+  const ScoredPart first = query == nullptr ? ScoredPart() : read_scored_part(generator, "query", *query);
+  const std::vector<ScoredPart> items = read_items(generator, fields);
   const std::vector<Tokens> labels = read_labels(generator, fields);
   if (items.size() * labels.size() > max_scores)
     throw invalid_request(
@@ -123,7 +123,7 @@ HttpReply scores(Service& service, const HttpRequest& http) {
   const bool are_shares = fields.flag("apply_softmax", false), item_first = fields.flag("item_first", false);
   Json scores = Json::array(), logprobs = Json::array();
   std::size_t num_tokens = 0;
-  for (const Part& item : items) {
+  for (const ScoredPart& item : items) {
     const Tokens prompt = item_first ? joined(generator, item, first) : joined(generator, first, item);
     num_tokens += prompt.size();
     const std::vector<double> of_labels = label_logprobs(service, prompt, labels, http);

@@ -61,9 +61,9 @@ std::uint8_t* PieceCache::fill(int index) {
   return pool.memory.slot(piece.slot);
 }
 
-void PieceCache::start(const std::vector<std::string>& files, int num_readers) {
+void PieceCache::start(const std::vector<std::string>& files, int num_threads) {
   files_.emplace(files);
-  readers_.start(num_readers, [this] { read_queues(); });
+  readers_.start(num_threads, [this] { read_queues(); });
 }
 
 void PieceCache::begin(const std::vector<int>& pieces, int num_takers) noexcept {

@@ -33,7 +33,7 @@
 namespace specdec::cli {
 namespace {
 
-constexpr int warm_up_tokens = 16;
+constexpr int warm_up_length = 16;
 constexpr int pass_repeats = 9;  // in each of the rounds
 
 // Prompts for models with a chat template.
@@ -53,8 +53,8 @@ const std::vector<std::string> beginnings = {
     "def read_config(path):\n    \"\"\"Return the ",
 };
 
-struct Arguments {
-  Arguments() {
+struct BenchArguments {
+  BenchArguments() {
     request.max_tokens = 64;
     request.verification =
         Verification::block;  // the fastest mode; the seed only makes all modes start with the same numbers
@@ -68,7 +68,7 @@ struct Arguments {
   std::string plot;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(BenchArguments& arguments) {
   CommandLine line;
   line.command = "specdec bench";
   line.arguments = "[options] [MODEL]";
@@ -111,7 +111,7 @@ CommandLine command_line(Arguments& arguments) {
 }
 
 // The given prompts; empty: the defaults, which depend on the model.
-std::vector<std::string> given_prompts(const Arguments& arguments) {
+std::vector<std::string> given_prompts(const BenchArguments& arguments) {
   std::vector<std::string> all;
   for (const std::string& text : arguments.texts) all.push_back(read_prompt({text, std::nullopt, arguments.escapes}));
   for (const std::string& file : arguments.files) all.push_back(read_prompt({std::nullopt, file, false}));
@@ -134,7 +134,7 @@ class LongestDraft {
 
 class Bench {
  public:
-  Bench(const Arguments& arguments, std::vector<std::string> prompts, ProgressLine& progress)
+  Bench(const BenchArguments& arguments, std::vector<std::string> prompts, ProgressLine& progress)
       : arguments_(arguments), prompts_(std::move(prompts)), progress_(progress) {}
 
   BenchResult run() {
@@ -188,7 +188,7 @@ class Bench {
     if (generators_[mode.file] == nullptr) return;
     progress_.begin("warming up: " + mode.name);
     Stats ignored;
-    run_prompt(mode, 0, std::min(warm_up_tokens, arguments_.request.max_tokens), ignored);
+    run_prompt(mode, 0, std::min(warm_up_length, arguments_.request.max_tokens), ignored);
   }
 
   // Does nothing if the mode's file is not loaded.
@@ -260,7 +260,7 @@ class Bench {
     for (BenchResult::File& file : result_.files) file.passes.draft = median(seconds);
   }
 
-  const Arguments& arguments_;
+  const BenchArguments& arguments_;
   std::vector<std::string> prompts_;  // as given
   ProgressLine& progress_;
   Comparison comparison_;
@@ -275,12 +275,12 @@ class Bench {
 }  // namespace
 
 CommandLine describe_bench() {
-  static Arguments arguments;
+  static BenchArguments arguments;
   return command_line(arguments);
 }
 
 int run_bench(int argc, const char* const* argv) {
-  Arguments arguments;
+  BenchArguments arguments;
   const CommandLine line = command_line(arguments);
   const std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;

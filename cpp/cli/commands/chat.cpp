@@ -38,8 +38,8 @@
 namespace specdec::cli {
 namespace {
 
-struct Arguments {
-  Arguments() { request.max_tokens = 512; }
+struct ChatArguments {
+  ChatArguments() { request.max_tokens = 512; }
 
   GeneratorOptions generator;
   Request request;
@@ -50,7 +50,7 @@ struct Arguments {
   bool jinja = true, by_line = false, keeps_history = true, single_turn = false;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(ChatArguments& arguments) {
   CommandLine line;
   line.command = "specdec chat";
   line.arguments = "[options] [MODEL]";
@@ -124,8 +124,8 @@ constexpr const char* help_hint =
 
 class Chat {
  public:
-  Chat(const Arguments& arguments, ChatInput& input, bool is_demonstration)
-      : settings_(request_of(Arguments()), request_of(arguments), arguments.generator, use_color(arguments.color)),
+  Chat(const ChatArguments& arguments, ChatInput& input, bool is_demonstration)
+      : settings_(request_of(ChatArguments()), request_of(arguments), arguments.generator, use_color(arguments.color)),
         input_(input),
         is_typed_(input.is_typed()),
         is_demonstration_(is_demonstration),
@@ -213,7 +213,7 @@ class Chat {
     return suggestion(word, names);
   }
 
-  static Request request_of(const Arguments& arguments) {
+  static Request request_of(const ChatArguments& arguments) {
     Request request = arguments.request;
     request.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
     return request;
@@ -221,12 +221,12 @@ class Chat {
 
   bool has_ended() const { return single_turn_ && conversation_.has_answer(); }
 
-  void set_template(const Arguments& arguments) {
+  void set_template(const ChatArguments& arguments) {
     if (arguments.chat_template) generator_.chat().set_template(*arguments.chat_template);
   }
 
   // The models that run here.
-  std::string models(const Arguments& arguments) const {
+  std::string models(const ChatArguments& arguments) const {
     const std::string draft = to_text(generator_.models().plan().draft_source);
     const char* of_template = arguments.chat_template        ? "given"
                               : conversation_.has_template() ? "the model's own"
@@ -568,12 +568,12 @@ const Chat::Command Chat::commands[] = {
 }  // namespace
 
 CommandLine describe_chat() {
-  static Arguments arguments;
+  static ChatArguments arguments;
   return command_line(arguments);
 }
 
 int run_chat(int argc, const char* const* argv) {
-  Arguments arguments;
+  ChatArguments arguments;
   const CommandLine line = command_line(arguments);
   const std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;

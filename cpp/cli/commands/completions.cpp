@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct CompletionsArguments {
   std::string folder;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(CompletionsArguments& arguments) {
   CommandLine line;
   line.command = "specdec completions";
   line.arguments = "bash|zsh|fish | man [COMMAND] | --folder FOLDER";
@@ -61,12 +61,12 @@ std::string manual_page(const std::string& command) {
 }  // namespace
 
 CommandLine describe_completions() {
-  static Arguments arguments;
+  static CompletionsArguments arguments;
   return command_line(arguments);
 }
 
 int run_completions(int argc, const char* const* argv) {
-  Arguments arguments;
+  CompletionsArguments arguments;
   const CommandLine line = command_line(arguments);
   const std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;

@@ -22,8 +22,8 @@
 namespace specdec::cli {
 namespace {
 
-constexpr std::size_t width = 80;
-constexpr std::uint64_t few_elements = 16;  // elements of an array; more do not fit into a line
+constexpr std::size_t line_width = 80;
+constexpr std::uint64_t shown_elements = 16;  // elements of an array; more do not fit into a line
 
 std::string value_text(const GgufValue& value, std::uint64_t limit);
 
@@ -174,8 +174,8 @@ std::string facts(const Parts& parts) {
   constexpr std::size_t label = 14;
   std::string text;
   for (const auto& [name, value] : lines)
-    text += value.empty() ? "" : pad(name, label) + wrap(value, width - label, label) + "\n";
-  text += pad("Kernels", label) + wrap(kernels_text(), width - label, label) + "\n";
+    text += value.empty() ? "" : pad(name, label) + wrap(value, line_width - label, label) + "\n";
+  text += pad("Kernels", label) + wrap(kernels_text(), line_width - label, label) + "\n";
   return text + pad("Huge pages", label) +
          (has_huge_pages() ? "available: --no-mmap reads weights into them\n"
                            : "not available: --no-mmap is not faster here\n");
@@ -214,7 +214,7 @@ std::string metadata_text(const GgufFile& file) {
   key_width = std::min<std::size_t>(key_width, 40);
   std::string text = "\nMetadata\n";
   for (const GgufEntry& entry : file.metadata) {
-    std::string value = value_text(entry.value, few_elements);
+    std::string value = value_text(entry.value, shown_elements);
     if (const auto* array = std::get_if<GgufArray>(&entry.value)) {
       value = std::to_string(array->count) + " x " + gguf_type_name(array->type) + " " + value;
     }

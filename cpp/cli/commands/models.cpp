@@ -19,11 +19,11 @@
 namespace specdec::cli {
 namespace {
 
-struct Arguments {
+struct ModelsArguments {
   bool json = false;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(ModelsArguments& arguments) {
   CommandLine line;
   line.command = "specdec models";
   line.arguments = "list | pull NAME... | rm NAME... | names";
@@ -83,12 +83,12 @@ void list_names() {
 }  // namespace
 
 CommandLine describe_models() {
-  static Arguments arguments;
+  static ModelsArguments arguments;
   return command_line(arguments);
 }
 
 int run_models(int argc, const char* const* argv) {
-  Arguments arguments;
+  ModelsArguments arguments;
   const CommandLine line = command_line(arguments);
   std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;

@@ -17,13 +17,13 @@
 namespace specdec::cli {
 namespace {
 
-struct Arguments {
+struct PerplexityArguments {
   EvaluationOptions evaluation;
   std::string file;
   bool json = false;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(PerplexityArguments& arguments) {
   EvaluationOptions& options = arguments.evaluation;
   CommandLine line;
   line.command = "specdec perplexity";
@@ -98,12 +98,12 @@ std::string json_text(const Evaluation& result, int window) {
 }  // namespace
 
 CommandLine describe_perplexity() {
-  static Arguments arguments;
+  static PerplexityArguments arguments;
   return command_line(arguments);
 }
 
 int run_perplexity(int argc, const char* const* argv) {
-  Arguments arguments;
+  PerplexityArguments arguments;
   const CommandLine line = command_line(arguments);
   const std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;

@@ -29,13 +29,13 @@ using Clock = std::chrono::steady_clock;
 
 // ---- Options
 
-struct Arguments {
+struct QuantizeArguments {
   QuantizeOptions quantize;
   std::string type = "mxfp6", scale = "mse", calibration_text;
   bool json = false;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(QuantizeArguments& arguments) {
   QuantizeOptions& options = arguments.quantize;
   CommandLine line;
   line.command = "specdec quantize";
@@ -153,7 +153,7 @@ std::string requantized_text(const QuantizeReport& report, const Totals& totals)
 }
 
 // 80 columns if names have at most 29.
-std::string table(const QuantizeReport& report, bool is_mxfp6) {
+std::string report_table(const QuantizeReport& report, bool is_mxfp6) {
   std::size_t name_width = 6;
   for (const TensorReport& tensor : report.tensors) name_width = std::max(name_width, printable(tensor.name).size());
   const bool outputs = std::any_of(report.tensors.begin(), report.tensors.end(),
@@ -202,7 +202,7 @@ std::string json_text(const QuantizeReport& report) {
 constexpr std::size_t enough_calibration_tokens = 10000;
 
 // Null without a calibration text. The text is read when the first tensor needs it.
-std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments, const std::string& model,
+std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const QuantizeArguments& arguments, const std::string& model,
                                                       QuantizeProgressLine& progress) {
   if (arguments.calibration_text.empty()) return nullptr;
   CalibrationOptions options;
@@ -220,12 +220,12 @@ std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments
 }  // namespace
 
 CommandLine describe_quantize() {
-  static Arguments arguments;
+  static QuantizeArguments arguments;
   return command_line(arguments);
 }
 
 int run_quantize(int argc, const char* const* argv) {
-  Arguments arguments;
+  QuantizeArguments arguments;
   const CommandLine line = command_line(arguments);
   const std::optional<Positionals> positionals = parse(line, argc, argv);
   if (!positionals) return 0;
@@ -247,7 +247,7 @@ int run_quantize(int argc, const char* const* argv) {
     arguments.quantize.quantizer = calibrated.get();
     const QuantizeReport report = quantize_gguf(model, (*positionals)[1], arguments.quantize);
     progress.clear();
-    write(arguments.json ? json_text(report) : table(report, is_mxfp6));
+    write(arguments.json ? json_text(report) : report_table(report, is_mxfp6));
     return 0;
   } catch (const Cancelled&) {
     note("specdec quantize: interrupted, nothing was written\n");

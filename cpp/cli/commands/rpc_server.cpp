@@ -12,12 +12,12 @@ namespace specdec::cli {
 
 namespace {
 
-struct Arguments {
+struct RpcServerArguments {
   RpcAddress address = {"127.0.0.1", 50052};
   int threads = 0;
 };
 
-CommandLine command_line(Arguments& arguments) {
+CommandLine command_line(RpcServerArguments& arguments) {
   CommandLine line;
   line.command = "specdec rpc-server";
   line.arguments = "[options]";
@@ -38,12 +38,12 @@ CommandLine command_line(Arguments& arguments) {
 }  // namespace
 
 CommandLine describe_rpc_server() {
-  static Arguments arguments;
+  static RpcServerArguments arguments;
   return command_line(arguments);
 }
 
 int run_rpc_server(int argc, const char* const* argv) {
-  Arguments arguments;
+  RpcServerArguments arguments;
   const CommandLine line = command_line(arguments);
   if (!parse(line, argc, argv)) return 0;
   const RpcAddress& address = arguments.address;

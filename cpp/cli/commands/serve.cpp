@@ -76,10 +76,10 @@ struct ServeOptions {
 // come back later.
 constexpr int spare_threads = 32;
 
-std::vector<std::string> parts(const std::string& text, char separator) {
+std::vector<std::string> parts(const std::string& text, char between) {
   std::vector<std::string> result;
   std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
+  for (std::string part; std::getline(stream, part, between);) {
     part.erase(0, part.find_first_not_of(" \t\r"));
     part.erase(part.find_last_not_of(" \t\r") + 1);
     if (!part.empty()) result.push_back(part);
