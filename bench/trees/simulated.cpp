@@ -87,6 +87,7 @@ class Simulated final : public DraftLength {
   double worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const override {
     return rule_.worth_of_draft_pass(tree, num_nodes);
   }
+  double worth_of(double time, const GrowingTree& tree) const override { return rule_.worth_of(time, tree); }
   void drafted(Sequence& s, DraftPlan::Confidence confidence) override { rule_.drafted(s, confidence); }
   void observe(const Sequence& s, int num_accepted, Token token) override { rule_.observe(s, num_accepted, token); }
 

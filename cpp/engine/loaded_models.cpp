@@ -274,7 +274,8 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
   // llama.cpp computes logits for every token that an EAGLE-3 head reads.
   if (model->head_kind() == HeadKind::eagle3)
     context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
-  context.num_slots = context.max_rows = options_.max_sequences;
+  context.num_slots = options_.max_sequences;
+  context.max_rows = rows_of_draft(options_);
   context.kv_type = parse_kv_type(options_.kv_type);
   std::vector<HeadLayers*> layers;
   const int num_layers = model->head_kind() == HeadKind::mtp ? model->num_head_layers() : 1;

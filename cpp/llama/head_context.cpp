@@ -262,6 +262,7 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
       setup.max_made_rows = options.batch_size;
       setup.target = &target;
       setup.first_position = Position(1);
+      setup.reads_trees = true;
       return std::make_unique<Eagle3>(std::move(model), std::move(threads), options, setup, target);
     case HeadKind::assistant:
       setup.runs_prediction_layers = true;
@@ -269,7 +270,7 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
       setup.allows_padding = false;
       return std::make_unique<Assistant>(std::move(model), std::move(threads), options, setup, target);
     case HeadKind::mtp:
-      setup.runs_prediction_layers = true;
+      setup.runs_prediction_layers = setup.reads_trees = true;
       break;
     default:
       throw std::logic_error("a context of a drafting head needs one");
@@ -312,6 +313,7 @@ bool HeadContext::reads(const PassPart& part, int index) const {
 void HeadContext::add(const PassPart& part) {
   const bool drops_first = reading_.skips_first && part.num_tokens > 0 && length(part.slot) == 1;
   if (drops_first) llama_memory_seq_rm(llama_get_memory(get()), part.slot, -1, -1);
+  if (part.parents != nullptr) return add_tree(part);
   for (int i = 0; i < part.num_tokens; ++i) {
     const float* const row = next_row_;
     if (next_row_ != nullptr) next_row_ += hidden_size_;
@@ -329,6 +331,20 @@ void HeadContext::add(const PassPart& part) {
     add(part.tokens[i], part.slot, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), row);
   }
   for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, wants_all_rows_, nullptr);
+}
+
+// Nodes only, with a row of logits each.
+void HeadContext::add_tree(const PassPart& part) {
+  if (part.num_rows != part.num_tokens || next_row_ == nullptr)
+    throw std::logic_error("a head reads the nodes of a tree only, each with a row");
+  for (int i = 0; i < part.num_tokens; ++i) {
+    const int place = batch().size() + i;
+    std::copy_n(next_row_, hidden_size_, read_rows_.begin() + static_cast<std::ptrdiff_t>(place) * hidden_size_);
+    next_row_ += hidden_size_;
+    places_.push_back(place);
+    rows_.push_back(num_made_rows_++);
+  }
+  add_nodes(part, part.num_tokens);
 }
 
 // row: read with the token; null: zeros.

@@ -57,6 +57,8 @@ class DraftLength {
   // its time, in tokens.
   virtual double worth_of_draft(const GrowingTree& /*tree*/) const { return 0.0; }
   virtual double worth_of_draft_pass(const GrowingTree& /*tree*/, int /*num_nodes*/) const { return 0.0; }
+  // The same for anything that takes so many seconds.
+  virtual double worth_of(double /*seconds*/, const GrowingTree& /*tree*/) const { return 0.0; }
   // A draft was sampled from that row and added to the sequence.
   virtual void drafted(Sequence& sequence, DraftPlan::Confidence confidence) = 0;
   // A pass of the draft model over num_tokens tokens of num_rows sequences; seconds include sampling.

@@ -41,8 +41,35 @@ int DraftingHead::steps(const PassInput& input) const {
   return steps;
 }
 
+// Each node with its parent's row; the first level with that of the last token before the tree.
+void DraftingHead::read_nodes(const std::vector<PassInput>& inputs) {
+  hidden_.clear();
+  for (const PassInput& input : inputs) {
+    Slot& s = at(input.slot);
+    const auto first = static_cast<int>(input.parents->size()) - input.num_tokens;
+    if (first == 0) s.of_nodes.clear();
+    if (s.own_length != length(input.slot)) throw std::logic_error("a tree must follow a row of the head");
+    for (int i = 0; i < input.num_tokens; ++i) {
+      const int parent = (*input.parents)[idx(first + i)];
+      const float* const row = parent < 0 ? s.own.data() : s.of_nodes.data() + idx(parent) * hidden_size_;
+      hidden_.insert(hidden_.end(), row, row + hidden_size_);
+    }
+  }
+  layers_.decode_with(inputs, hidden_.data());
+  pass_size_ = layers_.pass_size();
+  int token = 0;
+  for (const PassInput& input : inputs) {
+    std::vector<float>& rows = at(input.slot).of_nodes;
+    for (int i = 0; i < input.num_tokens; ++i) {
+      const float* const row = layers_.hidden_row(token++);
+      rows.insert(rows.end(), row, row + hidden_size_);
+    }
+  }
+}
+
 // Inputs that take fewer passes than others begin later, so that all rows of logits come from the last pass.
 void DraftingHead::decode(const std::vector<PassInput>& inputs) {
+  if (!inputs.empty() && inputs.front().parents != nullptr) return read_nodes(inputs);
   struct Rest {
     int start, steps, done;
   };

@@ -3,8 +3,8 @@
 // layer drafts as well as a whole draft model.
 //
 // DraftingHead makes such layers a LanguageModel, so that proposers use them like a draft model. It reads committed
-// tokens with the target's rows. Drafts have no such rows yet: they are read with the head's own rows, one pass each,
-// and read again once they are committed.
+// tokens with the target's rows. Drafts have no such rows yet: they are read with the head's own rows, one pass each
+// (or for each level of a tree), and read again once they are committed.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class DraftingHead final : public HeadModel {
   int batch_size() const override { return layers_.batch_size(); }
   int row_capacity() const override { return layers_.row_capacity(); }
   bool is_end_of_generation(Token token) const override { return layers_.is_end_of_generation(token); }
-  // num_rows of each input must be 0 or 1.
+  // num_rows of each input must be 0 or 1, or of a tree as many as there are nodes.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return layers_.logits(row); }
   int pass_size() const override { return pass_size_; }
@@ -37,6 +37,7 @@ class DraftingHead final : public HeadModel {
   // Drops all tokens that were read with the head's own rows.
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
+  bool reads_trees() const override { return layers_.reads_trees(); }
 
   void catch_up(int slot) override;
   int next_row_size() const override { return static_cast<int>(target_row_size_); }
@@ -50,6 +51,7 @@ class DraftingHead final : public HeadModel {
     int num_read = 0;    // tokens read with the target's rows
     int own_length = 0;  // `own` is the head's row of token own_length - 1; 0: there is none
     std::vector<float> own;
+    std::vector<float> of_nodes;  // the head's rows of the nodes of a tree
   };
   HiddenRows& kept(int slot) override { return at(slot).kept; }
   int num_read(int slot) const override { return at(slot).num_read; }
@@ -62,6 +64,7 @@ class DraftingHead final : public HeadModel {
   bool needs_own_row(int slot, int position) const;
   void collect_rows(const std::vector<PassInput>& inputs);
   void read(const std::vector<PassInput>& inputs);
+  void read_nodes(const std::vector<PassInput>& inputs);
 
   HeadLayers& layers_;
   TargetOfHead target_;

@@ -104,13 +104,16 @@ int TreeDrafter::num_worth_reading(const Growth& g, int most) const {
   const int room = draft_.room_for_nodes(s.slot, g.depth, static_cast<int>(g.read.size()));
   most = std::min({most, room, widest_level, static_cast<int>(g.frontier.size())});
   if (s.error || s.tree.size() >= g.size) return 0;
-  if (g.request.adaptive == nullptr || draft_.fills_blocks()) return std::max(0, most);
+  const DraftLength* const rule = g.request.adaptive;
+  if (rule == nullptr) return std::max(0, most);
   double reach = 0.0, gained = 0.0;
   int best = 0;
   for (int count = 1; count <= most; ++count) {
     reach += g.nodes[idx(g.frontier[idx(count - 1)])].reach;
-    const double gain =
-        reach * gained_.mean() - g.request.adaptive->worth_of_draft_pass({s.tree.size(), g.accepted}, count);
+    const GrowingTree tree{s.tree.size(), g.accepted};
+    const double cost =
+        draft_.fills_blocks() ? rule->worth_of(count * node_seconds_, tree) : rule->worth_of_draft_pass(tree, count);
+    const double gain = reach * gained_.mean() - cost;
     if (gain > gained) gained = gain, best = count;
   }
   return best;
@@ -176,7 +179,8 @@ bool TreeDrafter::read_level(Stats& stats) {
     }
   }
   DraftLength* const rule = growing_.front()->request.adaptive;
-  if (rule != nullptr && !draft_.fills_blocks()) rule->record_draft_pass(num_tokens, num_tokens, seconds);
+  if (draft_.fills_blocks()) node_seconds_ += 0.1 * (seconds / num_tokens - node_seconds_);
+  else if (rule != nullptr) rule->record_draft_pass(num_tokens, num_tokens, seconds);
   return true;
 }
 

@@ -116,6 +116,7 @@ class TreeDrafter {
     double mean() const { return gained / reach; }
     void add(double more, double of) { gained = 0.95 * gained + more, reach = 0.95 * reach + of; }
   } gained_;
+  double node_seconds_ = 0.0;  // of a node's row, if no pass is needed for it
   std::vector<Growth*> growing_;
   std::vector<PassInput> inputs_;
   std::vector<std::vector<Token>> tokens_;  // of inputs_

@@ -101,6 +101,40 @@ def test_greedy_text_is_that_of_plain_decoding(pair: tuple[pathlib.Path, pathlib
         assert again.tokens == plain(target).generate(completion.text, temperature=0, **OPTIONS).tokens
 
 
+def test_trees(pair: tuple[pathlib.Path, pathlib.Path], request: pytest.FixtureRequest) -> None:
+    """In one request and in three. Assistants, heads of several layers and those of recurrent targets draft chains."""
+    target, head = pair
+    name = request.node.callspec.params["pair"]
+    branches = not name.startswith(("assistant", "mtp-of-2")) and not name.endswith(("qwen35", "lfm2"))
+    prompts = [PROMPT, "def the self", "return x"]
+    for temperature in (0.0, 0.9):
+        options: sd.StreamOptions = {**OPTIONS, "temperature": temperature, "seed": 3}
+        expected = [plain(target).generate(prompt, **options).tokens for prompt in prompts]
+        for count in (1, 3):
+            chosen = {"draft_tree": 20, "suffix": False, "max_sequences": count, "auto_cache": False}
+            with generator(target, head, **chosen) as gen:
+                found = [future.result() for future in [gen.submit(prompt, **options) for prompt in prompts]]
+            assert [completion.tokens for completion in found] == expected
+            drafted = sum(completion.stats.drafted for completion in found)
+            calls = sum(completion.stats.target_calls for completion in found)
+            if branches:
+                assert drafted > 8 * calls
+
+
+def test_a_tree_of_a_head_is_accepted_more_often_than_its_chain(
+    target_path: pathlib.Path, library_prompts: list[str]
+) -> None:
+    """Which shows that the nodes are read at the right positions, with the rows of their parents."""
+    accepted = {}
+    head = target_path.with_name("stdlib-head-f16.gguf")
+    for name, number in {"num_draft_tokens": 6, "draft_tree": 16}.items():
+        chosen = {name: number, "suffix": False, "auto_cache": False}
+        with generator(target_path, head, **chosen) as gen:
+            runs = [gen.generate(prompt, max_tokens=64, temperature=0).stats for prompt in library_prompts[:6]]
+        accepted[name] = sum(s.accepted for s in runs) / sum(s.target_calls for s in runs)
+    assert accepted["draft_tree"] > 1.1 * accepted["num_draft_tokens"]
+
+
 def test_a_seed_gives_the_same_text_with_and_without_the_head(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     target, head = pair
     for seed in range(3):

@@ -15,8 +15,10 @@
 #include "speculative/combined_proposer.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
+#include "speculative/drafting_head.h"
 #include "toy_blocks.h"
 #include "toy_constraint.h"
+#include "toy_head.h"
 #include "toy_model.h"
 
 namespace {
@@ -227,6 +229,38 @@ Law law_of_loop(const Setting& setting) {
   return law;
 }
 
+// With trees of a head.
+Law law_of_head(const Setting& setting, bool fuses) {
+  Law law;
+  toy::Explorer explorer;
+  do {
+    explorer.restart();
+    toy::Model target(setting.vocabulary, setting.seed);
+    toy::HeadLayers layers(setting.vocabulary, setting.seed + 1000, 64, 64, 1, fuses);
+    layers.branches = true;
+    DraftingHead head(target, layers, 1);
+    DraftModelProposer trees(head, setting.vocabulary);
+    Decoder decoder(head.target(), &trees);
+    const auto draft_logits = [&](const Tokens& text, int num_committed) {
+      return layers.logits_after(layers.expected(text, num_committed));
+    };
+    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft_logits, setting);
+    EnumeratedUniforms& source = *uniforms;
+    const auto s = sequence_of(setting, std::move(uniforms));
+    source.sequence = s.get();
+    decoder.prefill(*s);
+    const int wanted = static_cast<int>(prompt.size()) + setting.length;
+    while (s->num_committed < wanted) {
+      decoder.cycle({s.get()});
+      if (s->error) std::rethrow_exception(s->error);
+      CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
+    }
+    CHECK(s->stats.drafted > 0);
+    law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+  } while (explorer.advance());
+  return law;
+}
+
 // With trees of a block drafter of that many places.
 Law law_of_blocks(const Setting& setting, int places, bool biased) {
   Law law;
@@ -364,6 +398,18 @@ TEST(law_holds_for_trees_of_a_block_drafter) {
         s.verification = verification;
         for (s.seed = 1; s.seed <= 2; ++s.seed)
           CHECK_NEAR(enumerate::distance(law_of_blocks(s, 2, biased), law_of_target(s)), 0.0, 1e-12);
+      }
+    }
+  }
+}
+
+TEST(law_holds_for_trees_of_a_head) {
+  for (const Verification verification : {Verification::block, Verification::token}) {
+    for (const bool fuses : {false, true}) {
+      for (Setting s : {setting_of(2, 1, 3), setting_of(2, 3, 3), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
+        s.verification = verification;
+        for (s.seed = 1; s.seed <= 2; ++s.seed)
+          CHECK_NEAR(enumerate::distance(law_of_head(s, fuses), law_of_target(s)), 0.0, 1e-12);
       }
     }
   }

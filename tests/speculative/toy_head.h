@@ -26,7 +26,8 @@ class HeadLayers final : public specdec::HeadLayers {
         context_(context),
         batch_(batch),
         fuses_(fuses),
-        caches_(static_cast<std::size_t>(slots)) {}
+        caches_(static_cast<std::size_t>(slots)),
+        trees_(static_cast<std::size_t>(slots)) {}
 
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
@@ -34,6 +35,7 @@ class HeadLayers final : public specdec::HeadLayers {
   int row_capacity() const override { return batch_; }
   int pass_size() const override { return pass_size_; }
   bool is_end_of_generation(Token) const override { return false; }
+  bool reads_trees() const override { return branches; }
   int hidden_size() const override { return fuses_ ? 2 : 1; }
   int target_row_size() const override { return 1; }
   const float* fuse(const float* target_rows, int count) override {
@@ -55,11 +57,15 @@ class HeadLayers final : public specdec::HeadLayers {
       if (input.slot <= previous_slot) throw std::logic_error("slots must ascend");
       previous_slot = input.slot;
       total += input.num_tokens;
-      Read& read = caches_.at(static_cast<std::size_t>(input.slot));
+      std::vector<Read>& tree = trees_.at(static_cast<std::size_t>(input.slot));
+      if (input.parents == nullptr) tree.clear();
       for (int i = 0; i < input.num_tokens; ++i) {
         const float* row = rows;
         rows += hidden_size();
         if (fuses_ && row[1] != 7.0f * row[0]) throw std::logic_error("a row that is not the head's");
+        const int parent = input.parents == nullptr ? -1 : input.parents->at(tree.size());
+        if (input.parents != nullptr) tree.push_back(parent < 0 ? cache(input.slot) : tree.at(specdec::idx(parent)));
+        Read& read = input.parents == nullptr ? caches_.at(specdec::idx(input.slot)) : tree.back();
         read.emplace_back(input.tokens[i], row[0]);
         if (static_cast<int>(read.size()) > context_) throw std::logic_error("past the context");
         if (fuses_) add_own(hidden_, own_row(read));
@@ -76,6 +82,7 @@ class HeadLayers final : public specdec::HeadLayers {
   }
   void truncate(int slot, int length) override {
     Read& read = caches_.at(static_cast<std::size_t>(slot));
+    trees_.at(static_cast<std::size_t>(slot)).clear();
     if (length < static_cast<int>(read.size())) read.resize(static_cast<std::size_t>(length));
   }
   void copy(int from, int to) override { caches_.at(static_cast<std::size_t>(to)) = cache(from); }
@@ -107,6 +114,7 @@ class HeadLayers final : public specdec::HeadLayers {
 
   std::function<void(int)> before_pass;  // of the pass's number; may throw
   int num_passes = 0;
+  bool branches = false;  // reads trees
 
   // What it makes of a row of the target.
   float as_read(float target_row) const { return fuses_ ? -target_row : target_row; }
@@ -128,6 +136,7 @@ class HeadLayers final : public specdec::HeadLayers {
   bool fuses_;
   int pass_size_ = 0;
   std::vector<Read> caches_;
+  std::vector<std::vector<Read>> trees_;  // [slot][node] what is read up to it
   std::vector<std::vector<float>> rows_;
   std::vector<float> hidden_, fused_;
 };

@@ -399,12 +399,12 @@ double AdaptiveDraftLength::worth_of_draft(const GrowingTree& tree) const {
   if (target_costs_.empty()) return unknown;
   const double longer =
       target_costs_.seconds(columns(tree.num_drafted + more)) - target_costs_.seconds(columns(tree.num_drafted));
-  return tokens_per_second(tree) * longer / (more * num_sequences_);
+  return worth_of(longer, tree) / (more * num_sequences_);
 }
 
 double AdaptiveDraftLength::worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const {
   if (target_costs_.empty() || draft_costs_.empty()) return 0.0;
-  return tokens_per_second(tree) * draft_costs_.seconds(num_sequences_ * num_nodes) / num_sequences_;
+  return worth_of(draft_costs_.seconds(num_sequences_ * num_nodes), tree) / num_sequences_;
 }
 
 void AdaptiveDraftLength::drafted(Sequence& s, DraftPlan::Confidence confidence) {

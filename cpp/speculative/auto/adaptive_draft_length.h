@@ -73,6 +73,7 @@ class AdaptiveDraftLength final : public DraftLength {
   int largest_tree() const override;
   double worth_of_draft(const GrowingTree& tree) const override;
   double worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const override;
+  double worth_of(double seconds, const GrowingTree& tree) const override { return tokens_per_second(tree) * seconds; }
   void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;
   void record_draft_pass(int num_rows, int num_tokens, double seconds) override;
   void observe(const Sequence& sequence, int num_accepted, Token target_token) override;
