@@ -35,17 +35,18 @@ function(specdec_llama_cpp_units)
   endforeach()
   target_compile_features(llama_not_hot PRIVATE cxx_std_17)
   target_compile_options(llama_not_hot PRIVATE -O1)
-  set_target_properties(llama_not_hot PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  set_target_properties(llama_not_hot PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
 
   set_target_properties(llama PROPERTIES SOURCES "${core};${models};$<TARGET_OBJECTS:llama_not_hot>" UNITY_BUILD_MODE GROUP)
   specdec_units(core 8 ${core})
-  specdec_units(models 16 ${models})
+  specdec_units(models 80 ${models})
 
-  # Compiled, but unused: GGML_CPU_REPACK is off, and no model is split between devices. Files are read once.
+  # GGML_CPU_REPACK is off, so nothing refers to these.
+  get_target_property(files ggml-cpu SOURCES)
+  list(FILTER files EXCLUDE REGEX "/repack\\.cpp$")
+  set_property(TARGET ggml-cpu PROPERTY SOURCES "${files}")
+  # Compiled, but unused: no model is split between devices. Files are read once.
   get_target_property(folder ggml-base SOURCE_DIR)
-  foreach(file IN ITEMS repack arch/x86/repack arch/arm/repack)
-    set_property(SOURCE "${folder}/ggml-cpu/${file}.cpp" TARGET_DIRECTORY ggml-cpu APPEND PROPERTY COMPILE_OPTIONS -O1)
-  endforeach()
   foreach(file IN ITEMS ggml-backend-meta gguf)
     set_property(SOURCE "${folder}/${file}.cpp" TARGET_DIRECTORY ggml-base APPEND PROPERTY COMPILE_OPTIONS -O1)
   endforeach()
