@@ -105,7 +105,7 @@ int TreeDrafter::num_worth_reading(const Growth& g, int most) const {
   most = std::min({most, room, widest_level, static_cast<int>(g.frontier.size())});
   if (s.error || s.tree.size() >= g.size) return 0;
   const DraftLength* const rule = g.request.adaptive;
-  if (rule == nullptr) return std::max(0, most);
+  if (rule == nullptr || (draft_.fills_blocks() && !g.adapts)) return std::max(0, most);
   double reach = 0.0, gained = 0.0;
   int best = 0;
   for (int count = 1; count <= most; ++count) {

@@ -187,9 +187,8 @@ class Columns {
     const std::vector<std::string> verdict = verdict_lines(idx(total_width(width)));
     const int around = 4 + static_cast<int>(verdict.size());  // lines above and below the text
     const std::size_t room = rows == 0 ? height : idx(std::max(1, rows - around));
-    std::string text = row(
-                           width, [](const Runner& runner) { return runner.name; }, Style::bold) +
-                       "\n" + rule(width) + "\n";
+    std::string text =
+        row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
       for (std::size_t column = 0; column < cells.size(); ++column) {
         const bool has_line = i < cells[column].size();
@@ -197,9 +196,7 @@ class Columns {
       }
       text += "\n";
     }
-    text += rule(width) + "\n" +
-            row(
-                width, [&](const Runner& runner) { return pace(runner, seconds); }, Style::bold);
+    text += rule(width) + "\n" + row(width, [&](const Runner& runner) { return pace(runner, seconds); }, Style::bold);
     if (seconds < duration()) return text;
     for (const std::string& line : verdict) text += "\n" + column_line(line, total_width(width), Style::bold, color_);
     return text;
