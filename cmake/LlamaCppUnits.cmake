@@ -39,7 +39,7 @@ function(specdec_llama_cpp_units)
 
   set_target_properties(llama PROPERTIES SOURCES "${core};${models};$<TARGET_OBJECTS:llama_not_hot>" UNITY_BUILD_MODE GROUP)
   specdec_units(core 8 ${core})
-  specdec_units(models 80 ${models})
+  specdec_units(models 40 ${models})  # names of deepseek4 and of glm5-next collide
 
   # GGML_CPU_REPACK is off, so nothing refers to these.
   get_target_property(files ggml-cpu SOURCES)
