@@ -22,7 +22,7 @@ from tests.cli.terminal import Terminal
 COLUMNS, ROWS = 102, 40
 CELL_WIDTH, LINE_HEIGHT, MARGIN, TITLE = 7.8, 17.0, 14.0, 30.0
 FRAME = re.compile(r"\x1b\[H(.*?)\x1b\[K\x1b\[J", re.DOTALL)
-STYLES = {"0": "", "1": "bold", "2": "faint", "32": "green", "36": "cyan"}  # what columns.cpp writes
+STYLES = {"0": "", "1": "bold", "2": "faint", "31": "red", "32": "green", "36": "cyan"}  # what columns.cpp writes
 
 Cell = tuple[str, str]  # a character and its style
 Screen = list[list[Cell]]
