@@ -376,10 +376,11 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
   return (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, acceptance, 0.0, true)) || stops(s);
 }
 
-// A chain is a tree, too; only while no pass was measured, nothing is known of what a further node costs.
+// A chain is a tree, too, but while no pass was measured, nothing is known of what a further node costs. Trees of
+// several sequences differ in size, and llama.cpp reads the weights again for what is ragged (PassPolicy::plan_one).
 bool AdaptiveDraftLength::worth_a_tree(bool fills_blocks) {
   fills_blocks_ = fills_blocks_ || fills_blocks;
-  return !target_costs_.empty() && !draft_costs_.empty();
+  return num_sequences_ == 1 && !target_costs_.empty() && !draft_costs_.empty();
 }
 
 int AdaptiveDraftLength::largest_tree() const {

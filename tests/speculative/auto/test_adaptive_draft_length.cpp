@@ -437,6 +437,8 @@ TEST(the_first_cycle_drafts_if_costs_are_expected) {
   expecting.expect(1.0, 0.01);
   expecting.begin_cycle(1);
   CHECK(expecting.worth_a_row(s, 1) && expecting.worth_a_tree(false));
+  expecting.begin_cycle(2);
+  CHECK(!expecting.worth_a_tree(false));  // their sizes would differ
 }
 
 TEST(drafts_of_trees_are_worth_their_time) {
