@@ -81,7 +81,10 @@ class Simulated final : public DraftLength {
   bool worth_a_certain_draft(Sequence& s) override { return rule_.worth_a_certain_draft(s); }
   bool worth_a_row(const Sequence& s, int num_unread) override { return rule_.worth_a_row(s, num_unread); }
   bool worth_a_draft(const Sequence& s, double confidence) override { return rule_.worth_a_draft(s, confidence); }
-  bool worth_a_tree(bool fills_blocks) override { return rule_.worth_a_tree(fills_blocks); }
+  bool worth_a_tree(const Sequence& s, int num_unread, bool fills_blocks) override {
+    return rule_.worth_a_tree(s, num_unread, fills_blocks);
+  }
+  void judged(const DraftPlan::Confidence& confidence, bool accepted) override { rule_.judged(confidence, accepted); }
   int largest_tree() const override { return rule_.largest_tree(); }
   double worth_of_draft(const GrowingTree& tree) const override { return rule_.worth_of_draft(tree); }
   double worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const override {

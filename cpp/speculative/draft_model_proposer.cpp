@@ -232,14 +232,14 @@ void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats
   branching_.clear();
   const auto branches = [&](const ProposalRequest& request) {
     const Sequence& s = *request.sequence;
-    const bool pays =
-        !s.tree_adapts || (request.adaptive != nullptr && request.adaptive->worth_a_tree(draft_.fills_blocks()));
-    if (!pays || s.max_tree_size == 0 || !draft_.reads_trees() || !can_draft(request)) return false;
+    if (s.max_tree_size == 0 || !draft_.reads_trees() || !can_draft(request)) return false;
+    if (s.tree_adapts && request.adaptive == nullptr) return false;
     copies_.resize(std::max(copies_.size(), branching_.size() + 1));
     std::vector<Copy>& copies = copies_[branching_.size()];
     copies.clear();
     if (look_up) look_up(request, copies);
     if (!trees_.adds_to(request, copies)) return false;
+    if (s.tree_adapts && !request.adaptive->worth_a_tree(s, num_unread(s), draft_.fills_blocks())) return false;
     branching_.push_back(request);
     return true;
   };

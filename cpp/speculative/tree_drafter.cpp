@@ -366,6 +366,9 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
     const bool is_kept = place < path.size() && path[place] == node;
     const Node& judged = g.nodes[idx(node)];
     chances_[judged.kind].learn(judged.confidence, is_kept);
+    const bool is_first = judged.kind == likeliest_first || judged.kind == drawn_first;
+    if (is_first && g.request.adaptive != nullptr)
+      g.request.adaptive->judged({judged.confidence, takes_likeliest(s) ? judged.confidence : judged.share}, is_kept);
     if (judged.kind >= drawn_first && judged.kind <= drawn_further)
       chances_of_drawn_[judged.kind].learn(judged.share, is_kept);
     if (!is_kept) continue;

@@ -22,7 +22,7 @@ TYPED = """
 
 
 def names_in_table() -> list[str]:
-    table = SOURCE.read_text().split("constexpr Flags table[]")[1].split("};")[0]
+    table = SOURCE.read_text().split("constexpr Flags llama_flags_table[]")[1].split("};")[0]
     rows = re.findall(r"\{((?:\s*\"[^\"]*\")+),", re.sub(r"\\\"", "", table))
     return [name for row in rows for name in "".join(re.findall(r'"([^"]*)"', row)).split()]
 

@@ -433,12 +433,12 @@ TEST(the_first_cycle_drafts_if_costs_are_expected) {
   Sequence s(0, {}, std::make_unique<sampling::PhiloxUniforms>(1, 0));
   AdaptiveDraftLength unknowing, expecting;
   unknowing.begin_cycle(1);
-  CHECK(!unknowing.worth_a_row(s, 1) && !unknowing.worth_a_tree(false));
+  CHECK(!unknowing.worth_a_row(s, 1) && !unknowing.worth_a_tree(s, 1, false));
   expecting.expect(1.0, 0.01);
   expecting.begin_cycle(1);
-  CHECK(expecting.worth_a_row(s, 1) && expecting.worth_a_tree(false));
+  CHECK(expecting.worth_a_row(s, 1) && expecting.worth_a_tree(s, 1, false));
   expecting.begin_cycle(2);
-  CHECK(!expecting.worth_a_tree(false));  // their sizes would differ
+  CHECK(!expecting.worth_a_tree(s, 1, false));  // their sizes would differ
 }
 
 TEST(drafts_of_trees_are_worth_their_time) {
