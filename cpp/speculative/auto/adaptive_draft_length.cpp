@@ -376,14 +376,15 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
   return (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, acceptance, 0.0, true)) || stops(s);
 }
 
-// A chain is a tree, too. But trials are of chains; while no pass was measured, nothing is known of what a further node
-// costs; and trees of several sequences differ in size, and llama.cpp reads the weights again for what is ragged
-// (PassPolicy::plan_one).
+// A chain is a tree, too. But while no pass was measured, nothing is known of what a further node costs, and trees of
+// several sequences differ in size: llama.cpp reads the weights again for what is ragged (PassPolicy::plan_one).
+// Trials are of chains where nothing pays; trees differ in size anyway.
 bool AdaptiveDraftLength::worth_a_tree(const Sequence& s, int num_unread, bool fills_blocks) {
   has_model_ = true;
   fills_blocks_ = fills_blocks_ || fills_blocks;
-  if (num_sequences_ > 1 || trial_ >= 0 || target_costs_.empty() || draft_costs_.empty()) return false;
+  if (num_sequences_ > 1 || target_costs_.empty() || draft_costs_.empty()) return false;
   if (!pays(s, typical_, draft_pass_ + catch_up(num_unread), false)) return false;
+  trial_ = -1;
   ++num_proposing_;
   longest_ = 1;
   return true;
