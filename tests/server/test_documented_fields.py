@@ -35,7 +35,7 @@ def listed(file: str, begin: str, pattern: str) -> set[str]:
 def known_fields() -> set[str]:
     fields = listed("known_fields.cpp", "known_fields = {", r'"([\w.]+)",')
     fields |= listed("request_fields.cpp", "other_names[] = {", r'\{"([\w.]+)"')
-    fields |= listed("request_fields.cpp", "unsupported[] = {", r'"(\w+)"')
+    fields |= listed("request_fields.cpp", "unsupported_fields[] = {", r'"(\w+)"')
     fields |= listed("request_fields.cpp", "only_values[] = {", r'\{"(\w+)"')
     return fields | set(_core.request_options())
 
@@ -75,7 +75,7 @@ def rows(section: str, says: str) -> set[str]:
 
 
 def test_what_is_rejected_is_what_the_page_says() -> None:
-    rejected = listed("request_fields.cpp", "unsupported[] = {", r'"(\w+)"')
+    rejected = listed("request_fields.cpp", "unsupported_fields[] = {", r'"(\w+)"')
     assert rows("Fields", "400, unless the value turns") == rejected
     with_one_value = listed("request_fields.cpp", "only_values[] = {", r'\{"(\w+)"') | {"reasoning_format"}
     assert rows("Fields", "400, unless the value is the default") == with_one_value
