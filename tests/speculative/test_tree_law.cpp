@@ -197,6 +197,40 @@ std::unique_ptr<Sequence> sequence_of(const Setting& setting, std::unique_ptr<co
   return s;
 }
 
+// The models of one outcome.
+struct Models {
+  const toy::Model& target;
+  LanguageModel& in_loop;  // the target as the loop uses it
+  Proposer& proposer;
+  DraftLogits draft;
+  int places = 0;                     // that the draft fills; 0: as many as there are
+  const toy::Model* reads = nullptr;  // a draft whose cache must hold the text
+};
+
+// Adds the explorer's present outcome.
+void add_outcome(Law& law, const Setting& setting, toy::Explorer& explorer, const Models& models) {
+  Tampered tampered(models.proposer, setting);
+  const bool tampers = setting.records_other_rows || setting.withdraws;
+  Decoder decoder(models.in_loop, tampers ? &tampered : &models.proposer);
+  auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, models.target, models.draft, setting);
+  EnumeratedUniforms& source = *uniforms;
+  source.places = models.places;
+  const auto s = sequence_of(setting, std::move(uniforms));
+  source.sequence = s.get();
+  decoder.prefill(*s);
+  const int wanted = static_cast<int>(prompt.size()) + setting.length;
+  while (s->num_committed < wanted) {
+    decoder.cycle({s.get()});
+    if (s->error) std::rethrow_exception(s->error);
+    CHECK(models.target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
+    if (models.reads != nullptr)
+      CHECK(std::equal(models.reads->cache(0).begin(), models.reads->cache(0).end(), s->tokens.begin()));
+  }
+  CHECK(s->stats.drafted > 0);
+  if (setting.num_copies != nullptr) *setting.num_copies += s->stats.drafted_copies;
+  law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+}
+
 Law law_of_loop(const Setting& setting) {
   Law law;
   toy::Explorer explorer;
@@ -207,29 +241,12 @@ Law law_of_loop(const Setting& setting) {
     DraftModelProposer trees(draft, setting.vocabulary);
     CombinedProposer with_copies({draft, setting.vocabulary});
     Proposer& proposer = setting.num_copies != nullptr ? static_cast<Proposer&>(with_copies) : trees;
-    Tampered tampered(proposer, setting);
-    const bool tampers = setting.records_other_rows || setting.withdraws;
-    Decoder decoder(target, tampers ? &tampered : &proposer);
     const auto draft_logits = [&](const Tokens& text, int) { return draft.logits_after(text); };
-    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft_logits, setting);
-    EnumeratedUniforms& source = *uniforms;
-    const auto s = sequence_of(setting, std::move(uniforms));
-    source.sequence = s.get();
-    decoder.prefill(*s);
-    const int wanted = static_cast<int>(prompt.size()) + setting.length;
-    while (s->num_committed < wanted) {
-      decoder.cycle({s.get()});
-      if (s->error) std::rethrow_exception(s->error);
-      CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
-      CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), s->tokens.begin()));
-    }
-    if (setting.num_copies != nullptr) *setting.num_copies += s->stats.drafted_copies;
-    law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+    add_outcome(law, setting, explorer, {target, target, proposer, draft_logits, 0, &draft});
   } while (explorer.advance());
   return law;
 }
 
-// With trees of a head.
 Law law_of_head(const Setting& setting, bool fuses) {
   Law law;
   toy::Explorer explorer;
@@ -240,23 +257,10 @@ Law law_of_head(const Setting& setting, bool fuses) {
     layers.branches = true;
     DraftingHead head(target, layers, 1);
     DraftModelProposer trees(head, setting.vocabulary);
-    Decoder decoder(head.target(), &trees);
     const auto draft_logits = [&](const Tokens& text, int num_committed) {
       return layers.logits_after(layers.expected(text, num_committed));
     };
-    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft_logits, setting);
-    EnumeratedUniforms& source = *uniforms;
-    const auto s = sequence_of(setting, std::move(uniforms));
-    source.sequence = s.get();
-    decoder.prefill(*s);
-    const int wanted = static_cast<int>(prompt.size()) + setting.length;
-    while (s->num_committed < wanted) {
-      decoder.cycle({s.get()});
-      if (s->error) std::rethrow_exception(s->error);
-      CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
-    }
-    CHECK(s->stats.drafted > 0);
-    law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+    add_outcome(law, setting, explorer, {target, head.target(), trees, draft_logits});
   } while (explorer.advance());
   return law;
 }
@@ -271,25 +275,11 @@ Law law_of_blocks(const Setting& setting, int places, bool biased) {
     toy::BlockLayers layers(setting.vocabulary, setting.seed + 1000, places, biased);
     BlockDrafter blocks(target, layers, 1);
     DraftModelProposer trees(blocks, setting.vocabulary);
-    Decoder decoder(blocks.target(), &trees);
     const int filled = std::min(places, setting.size);
     const auto draft_logits = [&](const Tokens& text, int num_committed) {
       return layers.logits_after(text, num_committed, filled);
     };
-    auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft_logits, setting);
-    EnumeratedUniforms& source = *uniforms;
-    source.places = filled;
-    const auto s = sequence_of(setting, std::move(uniforms));
-    source.sequence = s.get();
-    decoder.prefill(*s);
-    const int wanted = static_cast<int>(prompt.size()) + setting.length;
-    while (s->num_committed < wanted) {
-      decoder.cycle({s.get()});
-      if (s->error) std::rethrow_exception(s->error);
-      CHECK(target.cache(0) == Tokens(s->tokens.begin(), s->tokens.end() - 1));
-    }
-    CHECK(s->stats.drafted > 0);
-    law[Tokens(s->tokens.begin() + 3, s->tokens.begin() + wanted)] += explorer.weight;
+    add_outcome(law, setting, explorer, {target, blocks.target(), trees, draft_logits, filled});
   } while (explorer.advance());
   return law;
 }
