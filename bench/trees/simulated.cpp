@@ -84,6 +84,7 @@ class Simulated final : public DraftLength {
   bool worth_a_tree(const Sequence& s, int num_unread, bool fills_blocks) override {
     return rule_.worth_a_tree(s, num_unread, fills_blocks);
   }
+  void begin_tree() override { rule_.begin_tree(); }
   void judged(const DraftPlan::Confidence& confidence, bool accepted) override { rule_.judged(confidence, accepted); }
   int largest_tree() const override { return rule_.largest_tree(); }
   double worth_of_draft(const GrowingTree& tree) const override { return rule_.worth_of_draft(tree); }

@@ -6,7 +6,7 @@
 namespace specdec {
 
 BlockDrafter::BlockDrafter(HiddenRowModel& target, BlockLayers& layers, int num_slots)
-    : layers_(layers), target_(target, *this), slots_(idx(num_slots), Slot(target.hidden_size())) {
+    : layers_(layers), target_(target, *this, num_slots), slots_(idx(num_slots), Slot(target.hidden_size())) {
   if (layers.target_row_size() != target.hidden_size())
     throw std::logic_error("a block drafter must read its target's hidden rows");
 }

@@ -49,9 +49,11 @@ class DraftLength {
   virtual void record_catching_up(int /*num_tokens*/, double /*seconds*/) {}
   // Called when the row is known, before sampling from it. Is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
-  // Whether to grow a tree from a draft model that has not read num_unread tokens; then this is not asked for a row.
-  // fills_blocks: LanguageModel::fills_blocks() of the draft.
+  // Is a tree worth growing, with a draft model that has not read num_unread tokens? fills_blocks:
+  // LanguageModel::fills_blocks() of the draft.
   virtual bool worth_a_tree(const Sequence& /*sequence*/, int /*num_unread*/, bool /*fills_blocks*/) { return false; }
+  // One is grown; then this is not asked for rows and drafts in this cycle.
+  virtual void begin_tree() {}
   // Of a tree that was grown: the first draft from a row was verified.
   virtual void judged(const DraftPlan::Confidence& /*confidence*/, bool /*accepted*/) {}
   // No tree has more drafts than this.

@@ -233,17 +233,22 @@ void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats
   const auto branches = [&](const ProposalRequest& request) {
     const Sequence& s = *request.sequence;
     if (s.max_tree_size == 0 || !draft_.reads_trees() || !can_draft(request)) return false;
-    if (s.tree_adapts && request.adaptive == nullptr) return false;
+    DraftLength* const rule = s.tree_adapts ? request.adaptive : nullptr;
+    if (s.tree_adapts && (rule == nullptr || !rule->worth_a_tree(s, num_unread(s), draft_.fills_blocks())))
+      return false;
     copies_.resize(std::max(copies_.size(), branching_.size() + 1));
     std::vector<Copy>& copies = copies_[branching_.size()];
     copies.clear();
     if (look_up) look_up(request, copies);
     if (!trees_.adds_to(request, copies)) return false;
-    if (s.tree_adapts && !request.adaptive->worth_a_tree(s, num_unread(s), draft_.fills_blocks())) return false;
+    if (rule != nullptr) rule->begin_tree();
     branching_.push_back(request);
     return true;
   };
-  running.erase(std::remove_if(running.begin(), running.end(), branches), running.end());
+  {
+    Stopwatch watch(stats.draft_seconds);
+    running.erase(std::remove_if(running.begin(), running.end(), branches), running.end());
+  }
   if (branching_.empty()) return;
   double seconds = 0.0;
   int num_tokens = 0;

@@ -9,7 +9,7 @@ namespace specdec {
 
 DraftingHead::DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_slots)
     : layers_(layers),
-      target_(target, *this),
+      target_(target, *this, num_slots),
       target_model_(target),
       hidden_size_(idx(layers.hidden_size())),
       target_row_size_(idx(target.hidden_size())),

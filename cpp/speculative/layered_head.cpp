@@ -8,7 +8,7 @@ namespace specdec {
 
 LayeredHead::LayeredHead(HiddenRowModel& target, std::vector<HeadLayers*> layers, int num_slots)
     : layers_(std::move(layers)),
-      target_(target, *this),
+      target_(target, *this, num_slots),
       target_model_(target),
       row_size_(idx(target.hidden_size())),
       slots_(idx(num_slots), Slot(target.hidden_size(), layers_.size())) {

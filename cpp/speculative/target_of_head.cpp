@@ -52,7 +52,7 @@ void TargetOfHead::decode(const std::vector<PassInput>& inputs) {
   int row = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const PassInput& input = inputs[i];
-    Nodes& nodes = this->nodes(input.slot);
+    Nodes& nodes = nodes_[idx(input.slot)];
     if (input.parents == nullptr) nodes.clear();
     const int num_nodes = input.parents == nullptr ? 0 : static_cast<int>(input.parents->size() - nodes.tokens.size());
     for (int token = 0; token < input.num_tokens; ++token) {
@@ -67,14 +67,9 @@ void TargetOfHead::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-TargetOfHead::Nodes& TargetOfHead::nodes(int slot) {
-  if (nodes_.size() <= idx(slot)) nodes_.resize(idx(slot) + 1);
-  return nodes_[idx(slot)];
-}
-
 void TargetOfHead::keep_path(int slot, const std::vector<int>& path) {
   target_.keep_path(slot, path);
-  Nodes& nodes = this->nodes(slot);
+  Nodes& nodes = nodes_[idx(slot)];
   HiddenRows& kept = head_.kept(slot);
   for (const int node : path)
     kept.put(kept.end(), nodes.tokens[idx(node)], nodes.rows.data() + idx(node) * idx(target_.hidden_size()));
@@ -83,7 +78,7 @@ void TargetOfHead::keep_path(int slot, const std::vector<int>& path) {
 
 void TargetOfHead::truncate(int slot, int length) {
   HiddenRows& kept = head_.kept(slot);
-  nodes(slot).clear();
+  nodes_[idx(slot)].clear();
   kept.drop_from(length);
   target_.truncate(slot, length);
   const int needed = head_.needed_row(slot, length);

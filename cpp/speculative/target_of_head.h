@@ -65,7 +65,8 @@ class HeadModel : public LanguageModel {
 
 class TargetOfHead final : public LanguageModel {
  public:
-  TargetOfHead(HiddenRowModel& target, HeadModel& head) : target_(target), head_(head) {}
+  TargetOfHead(HiddenRowModel& target, HeadModel& head, int num_slots)
+      : target_(target), head_(head), nodes_(idx(num_slots)) {}
 
   int vocabulary_size() const override { return target_.vocabulary_size(); }
   int context_length() const override { return target_.context_length(); }
@@ -97,7 +98,6 @@ class TargetOfHead final : public LanguageModel {
       rows.clear();
     }
   };
-  Nodes& nodes(int slot);
 
   HiddenRowModel& target_;
   HeadModel& head_;

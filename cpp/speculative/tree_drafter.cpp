@@ -265,7 +265,7 @@ void TreeDrafter::add_node(Growth& g, int parent, Token token, const Node& node,
   Sequence& s = *g.request.sequence;
   g.accepted += node.reach;
   g.nodes.push_back(node);
-  s.add_node(parent, token, origin, node.kind >= drawn_first && node.kind <= drawn_further && !chooses(s));
+  s.add_node(parent, token, origin, is_drawn(node.kind) && !chooses(s));
   if (node.depth == g.depth && goes_on(g, token)) g.frontier.push_back(s.tree.size() - 1);
 }
 
@@ -369,8 +369,7 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
     const bool is_first = judged.kind == likeliest_first || judged.kind == drawn_first;
     if (is_first && g.request.adaptive != nullptr)
       g.request.adaptive->judged({judged.confidence, takes_likeliest(s) ? judged.confidence : judged.share}, is_kept);
-    if (judged.kind >= drawn_first && judged.kind <= drawn_further)
-      chances_of_drawn_[judged.kind].learn(judged.share, is_kept);
+    if (is_drawn(judged.kind)) chances_of_drawn_[judged.kind].learn(judged.share, is_kept);
     if (!is_kept) continue;
     parent = node;
     ++place;

@@ -104,6 +104,7 @@ class TreeDrafter {
   int num_worth_reading(const Growth& g, int most) const;
   bool read_level(Stats& stats);
   static Kind kind_of(const Sequence& sequence, int rank);
+  static bool is_drawn(Kind kind) { return kind >= drawn_first && kind <= drawn_further; }
 
   LanguageModel& draft_;
   int vocabulary_size_;

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
+from tests.engine.branching import check_trees
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.engine.priming import check_primed
 from tests.models.numpy_llama import eagle3_drafts, gemma4_assistant_drafts
@@ -102,23 +103,16 @@ def test_greedy_text_is_that_of_plain_decoding(pair: tuple[pathlib.Path, pathlib
 
 
 def test_trees(pair: tuple[pathlib.Path, pathlib.Path], request: pytest.FixtureRequest) -> None:
-    """In one request and in three. Assistants, heads of several layers and those of recurrent targets draft chains."""
+    """Assistants, heads of several layers and those of recurrent targets draft chains."""
     target, head = pair
     name = request.node.callspec.params["pair"]
     branches = not name.startswith(("assistant", "mtp-of-2")) and not name.endswith(("qwen35", "lfm2"))
-    prompts = [PROMPT, "def the self", "return x"]
-    for temperature in (0.0, 0.9):
-        options: sd.StreamOptions = {**OPTIONS, "temperature": temperature, "seed": 3}
-        expected = [plain(target).generate(prompt, **options).tokens for prompt in prompts]
-        for count in (1, 3):
-            chosen = {"draft_tree": 20, "suffix": False, "max_sequences": count, "auto_cache": False}
-            with generator(target, head, **chosen) as gen:
-                found = [future.result() for future in [gen.submit(prompt, **options) for prompt in prompts]]
-            assert [completion.tokens for completion in found] == expected
-            drafted = sum(completion.stats.drafted for completion in found)
-            calls = sum(completion.stats.target_calls for completion in found)
-            if branches:
-                assert drafted > 8 * calls
+
+    def branching(count: int) -> sd.Generator:
+        return generator(target, head, draft_tree=20, suffix=False, max_sequences=count, auto_cache=False)
+
+    with plain(target) as without:
+        check_trees(without, branching, 8 if branches else None)
 
 
 def test_a_tree_of_a_head_is_accepted_more_often_than_its_chain(

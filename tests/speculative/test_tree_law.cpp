@@ -305,6 +305,19 @@ Setting setting_of(int vocabulary, int size, int length) {
   return s;
 }
 
+// Of a head of two kinds.
+void check_laws(const std::function<Law(const Setting&, bool)>& law) {
+  for (const Verification verification : {Verification::block, Verification::token}) {
+    for (const bool kind : {false, true}) {
+      for (Setting s : {setting_of(2, 1, 3), setting_of(2, 3, 3), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
+        s.verification = verification;
+        for (s.seed = 1; s.seed <= 2; ++s.seed)
+          CHECK_NEAR(enumerate::distance(law(s, kind), law_of_target(s)), 0.0, 1e-12);
+      }
+    }
+  }
+}
+
 // The text without drafts, or with chains.
 Tokens text_of(const Setting& setting, int num_tokens, bool drafts, int max_tree_size) {
   toy::Model target(setting.vocabulary, setting.seed), draft(setting.vocabulary, setting.seed + 1000);
@@ -382,28 +395,10 @@ TEST(law_holds_with_copies_in_the_tree) {
 }
 
 TEST(law_holds_for_trees_of_a_block_drafter) {
-  for (const Verification verification : {Verification::block, Verification::token}) {
-    for (const bool biased : {false, true}) {
-      for (Setting s : {setting_of(2, 1, 3), setting_of(2, 3, 3), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
-        s.verification = verification;
-        for (s.seed = 1; s.seed <= 2; ++s.seed)
-          CHECK_NEAR(enumerate::distance(law_of_blocks(s, 2, biased), law_of_target(s)), 0.0, 1e-12);
-      }
-    }
-  }
+  check_laws([](const Setting& setting, bool biased) { return law_of_blocks(setting, 2, biased); });
 }
 
-TEST(law_holds_for_trees_of_a_head) {
-  for (const Verification verification : {Verification::block, Verification::token}) {
-    for (const bool fuses : {false, true}) {
-      for (Setting s : {setting_of(2, 1, 3), setting_of(2, 3, 3), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
-        s.verification = verification;
-        for (s.seed = 1; s.seed <= 2; ++s.seed)
-          CHECK_NEAR(enumerate::distance(law_of_head(s, fuses), law_of_target(s)), 0.0, 1e-12);
-      }
-    }
-  }
-}
+TEST(law_holds_for_trees_of_a_head) { check_laws(law_of_head); }
 
 // Several nodes of each place, the same texts, and one pass of the drafter in a cycle.
 TEST(a_block_drafter_makes_trees) {

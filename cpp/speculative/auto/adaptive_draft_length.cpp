@@ -378,16 +378,18 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
 
 // A chain is a tree, too. But while no pass was measured, nothing is known of what a further node costs, and trees of
 // several sequences differ in size: llama.cpp reads the weights again for what is ragged (PassPolicy::plan_one).
-// Trials are of chains where nothing pays; trees differ in size anyway.
 bool AdaptiveDraftLength::worth_a_tree(const Sequence& s, int num_unread, bool fills_blocks) {
   has_model_ = true;
   fills_blocks_ = fills_blocks_ || fills_blocks;
   if (num_sequences_ > 1 || target_costs_.empty() || draft_costs_.empty()) return false;
-  if (!pays(s, typical_, draft_pass_ + catch_up(num_unread), false)) return false;
+  return pays(s, typical_, draft_pass_ + catch_up(num_unread), false);
+}
+
+// Trials are of chains, where nothing pays; trees differ in size anyway.
+void AdaptiveDraftLength::begin_tree() {
   trial_ = -1;
   ++num_proposing_;
   longest_ = 1;
-  return true;
 }
 
 void AdaptiveDraftLength::judged(const DraftPlan::Confidence& confidence, bool accepted) {

@@ -70,6 +70,7 @@ class AdaptiveDraftLength final : public DraftLength {
   void record_catching_up(int num_tokens, double seconds) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
   bool worth_a_tree(const Sequence& sequence, int num_unread, bool fills_blocks) override;
+  void begin_tree() override;
   void judged(const DraftPlan::Confidence& confidence, bool accepted) override;
   int largest_tree() const override;
   double worth_of_draft(const GrowingTree& tree) const override;
