@@ -71,8 +71,9 @@ def test_two_columns_in_80(specdec: pathlib.Path) -> None:
 
 
 def test_rejected_drafts_are_shown_until_the_next_tokens(specdec: pathlib.Path) -> None:
+    slowly = ["--speed", "0.1"]  # otherwise the next tokens may come before the next frame
     for drafts, branches in (["-k", "6"], False), (["-k", "auto", "--draft-tree", "12"], True):
-        with Terminal([specdec, "race", *QUICK, *drafts], columns=160, rows=30) as terminal:
+        with Terminal([specdec, "race", *QUICK, *drafts, *slowly], columns=160, rows=30) as terminal:
             text, code = terminal.read_all()
         assert code == 0
         drawn, rest = text.split(FIRST_SCREEN, 1)

@@ -19,7 +19,6 @@ from tests.models.tiny_models import SHAPES, Shape, make, with_head
 import specdec_native as sd
 
 PROMPTS = ["def bfs(graph, start):", "class Stack:\n    def push(", "import re\n"]
-MEMORY = "78M"  # for the bundled pair: about half of the target's weights stay
 
 
 @pytest.fixture
@@ -34,7 +33,23 @@ def outputs(generator: sd.Generator, **options: object) -> list[list[tuple[int, 
     return [run(prompt) for prompt in PROMPTS]
 
 
-def streaming(target: str | pathlib.Path, memory: str = MEMORY, **options: object) -> sd.Generator:
+def memory_that_streams(target: str | pathlib.Path, spare: int = 2, **options: object) -> str:
+    """As much as the error asks for, and `spare` MiB."""
+    with pytest.raises(sd.ModelError) as error:
+        sd.Generator(str(target), memory="1M", n_threads=2, n_ctx=256, mmproj="none", **options)  # type: ignore[arg-type]
+    least = re.search(r"give at least (\d+) MiB", str(error.value))
+    assert least
+    return f"{int(least.group(1)) + spare}M"
+
+
+@pytest.fixture
+def memory(target_path: pathlib.Path, cache: pathlib.Path) -> str:
+    """For the bundled target without a draft: about half of the weights stay."""
+    return memory_that_streams(target_path, 4, draft="none", tile_cache=str(cache))
+
+
+def streaming(target: str | pathlib.Path, memory: str | None = None, **options: object) -> sd.Generator:
+    memory = memory or memory_that_streams(target, 3, **options)
     with pytest.warns(RuntimeWarning, match="is larger than the memory"):
         return sd.Generator(str(target), memory=memory, n_threads=2, n_ctx=256, mmproj="none", **options)  # type: ignore[arg-type]
 
@@ -46,20 +61,20 @@ def test_texts_and_log_probabilities(
     """A sampled text depends on the number of drafts."""
     with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft=str(draft_path)) as generator:
         expected = outputs(generator, temperature=temperature, num_draft_tokens=4 if k == "auto" else k)
-    with streaming(target_path, "81M", draft=str(draft_path), tile_cache=str(cache)) as generator:
+    with streaming(target_path, draft=str(draft_path), tile_cache=str(cache)) as generator:
         assert outputs(generator, temperature=temperature, num_draft_tokens=k) == expected
 
 
-@pytest.mark.parametrize("memory", [None, "85M"])
+@pytest.mark.parametrize("streams", [False, True])
 def test_the_target_in_few_bits_drafts_for_itself(
-    memory: str | None, target_path: pathlib.Path, cache: pathlib.Path
+    streams: bool, target_path: pathlib.Path, cache: pathlib.Path
 ) -> None:
     with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
         expected = outputs(generator, temperature=0)
     options = dict(draft="self", num_draft_tokens=4, suffix=False)
     with (
-        streaming(target_path, memory, tile_cache=str(cache), **options)
-        if memory
+        streaming(target_path, tile_cache=str(cache), **options)
+        if streams
         else sd.Generator(str(target_path), n_threads=2, n_ctx=256, **options)  # type: ignore[arg-type]
     ) as generator:
         assert outputs(generator, temperature=0) == expected
@@ -72,7 +87,7 @@ def test_several_requests_share_passes(
 ) -> None:
     with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
         expected = [generator.generate(prompt, max_tokens=20, temperature=0).tokens for prompt in PROMPTS]
-    with streaming(target_path, "80M", draft=str(draft_path), tile_cache=str(cache), max_sequences=3) as generator:
+    with streaming(target_path, draft=str(draft_path), tile_cache=str(cache), max_sequences=3) as generator:
         handles = [generator.submit(prompt, max_tokens=20, temperature=0) for prompt in PROMPTS]
         assert [handle.result().tokens for handle in handles] == expected
 
@@ -116,20 +131,11 @@ def stock(tmp_path: pathlib.Path) -> pathlib.Path:
     return make("llama", shape=shape).write(tmp_path / "m.gguf", GgmlType.Q8_0)
 
 
-def memory_that_streams(stock: pathlib.Path, cache: pathlib.Path) -> str:
-    """A little more than the error asks for."""
-    with pytest.raises(sd.ModelError) as error:
-        sd.Generator(str(stock), memory="1M", n_ctx=256, tile_cache=str(cache))
-    least = re.search(r"give at least (\d+) MiB", str(error.value))
-    assert least
-    return f"{int(least.group(1)) + 2}M"
-
-
 def test_a_target_with_its_own_head(tmp_path: pathlib.Path, cache: pathlib.Path) -> None:
     """The head reads its layers and the output matrix between passes."""
     model = with_head("qwen35", shape=dataclasses.replace(SHAPES.get("qwen35", Shape()), ffn=8192))
     path = model.write(tmp_path / "head.gguf", GgmlType.F16)
-    memory = memory_that_streams(path, cache)
+    memory = memory_that_streams(path, tile_cache=str(cache))
     with sd.Generator(str(path), n_threads=2, n_ctx=256, draft="none") as generator:
         expected = outputs(generator, temperature=0)
     with streaming(path, memory, draft="mtp", num_draft_tokens=3, tile_cache=str(cache)) as generator:
@@ -140,7 +146,7 @@ def test_a_target_with_its_own_head(tmp_path: pathlib.Path, cache: pathlib.Path)
 def test_a_damaged_file_during_passes_is_an_error_and_the_generator_stays_usable(
     stock: pathlib.Path, cache: pathlib.Path
 ) -> None:
-    memory = memory_that_streams(stock, cache)
+    memory = memory_that_streams(stock, tile_cache=str(cache))
     with streaming(stock, memory, draft="none", tile_cache=str(cache)) as generator:
         expected = generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens
         (tiles,) = cache.iterdir()
@@ -155,7 +161,7 @@ def test_a_damaged_file_during_passes_is_an_error_and_the_generator_stays_usable
 
 
 def test_kept_tiles_are_checked_and_made_again(stock: pathlib.Path, cache: pathlib.Path) -> None:
-    memory = memory_that_streams(stock, cache)
+    memory = memory_that_streams(stock, tile_cache=str(cache))
     runs = []
     for change in range(3):
         with streaming(stock, memory, draft="none", tile_cache=str(cache)) as generator:
@@ -172,7 +178,7 @@ def test_kept_tiles_are_checked_and_made_again(stock: pathlib.Path, cache: pathl
 
 
 def test_without_room_for_tiles_passes_read_the_mapped_file(stock: pathlib.Path, cache: pathlib.Path) -> None:
-    memory = memory_that_streams(stock, cache)
+    memory = memory_that_streams(stock, tile_cache=str(cache))
     with sd.Generator(str(stock), draft="none", n_ctx=128) as generator:
         expected = generator.generate("abc", max_tokens=20, temperature=0, ignore_eos=True).tokens
     with (
@@ -187,7 +193,7 @@ def test_a_start_reads_experts_once(tmp_path: pathlib.Path, cache: pathlib.Path)
     """Their hashes need all of the kept file, and the speed of the disk is measured on as much of a small one."""
     shape = dataclasses.replace(SHAPES.get("qwen3moe", Shape()), width=256, ffn=2048)
     path = make("qwen3moe", shape=shape).write(tmp_path / "m.gguf", GgmlType.Q8_0)
-    memory = memory_that_streams(path, cache)
+    memory = memory_that_streams(path, tile_cache=str(cache))
     memory = f"{int(memory[:-1]) + path.stat().st_size // 2**21}M"  # half of the experts stay
     with streaming(path, memory, draft="none", tile_cache=str(cache)):
         (tiles,) = cache.iterdir()
@@ -205,7 +211,7 @@ def test_a_start_reads_experts_once(tmp_path: pathlib.Path, cache: pathlib.Path)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 def test_the_process_stays_within_the_memory(
-    specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path, tmp_path: pathlib.Path
+    specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path, memory: str
 ) -> None:
     """Private memory, at its peak; pages of mapped files are the system's."""
     watch = (
@@ -221,17 +227,18 @@ def test_the_process_stays_within_the_memory(
     )
     command = [sys.executable, "-c", watch, str(specdec), "generate", "-m", str(target_path)]
     command += ["-md", "none", "-c", "256"]
-    command += ["-p", PROMPTS[0], "-n", "60", "--memory", MEMORY, "--tile-cache", str(cache)]
+    command += ["-p", PROMPTS[0], "-n", "60", "--memory", memory, "--tile-cache", str(cache)]
     kibibytes, code = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-    assert code == 0 and 0 < kibibytes <= int(MEMORY[:-1]) * 1024
+    assert code == 0 and 0 < kibibytes <= int(memory[:-1]) * 1024
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="control groups are Linux's")
-@pytest.mark.parametrize(("megabytes", "options"), [(78, ["--memory", "78M"]), (85, [])])
+@pytest.mark.parametrize("is_given", [True, False])
 def test_under_a_control_group(
-    megabytes: int, options: list[str], specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path
+    is_given: bool, memory: str, specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path
 ) -> None:
     """The system ends a process that exceeds the limit. Without --memory most of the limit is the budget."""
+    megabytes, options = (int(memory[:-1]), ["--memory", memory]) if is_given else (int(memory[:-1]) + 7, [])
     command = [str(specdec), "generate", "-m", str(target_path), "-md", "none", "-c", "256", "-t", "2", "--temp", "0"]
     command += ["-p", PROMPTS[0], "-n", "60", "--no-stats", "--tile-cache", str(cache)]
     expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -247,9 +254,11 @@ def test_under_a_control_group(
         pytest.skip(str(error))
 
 
-def test_one_line_says_what_to_expect(specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path) -> None:
+def test_one_line_says_what_to_expect(
+    specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path, memory: str
+) -> None:
     command: list[str | pathlib.Path] = [specdec, "generate", "-m", target_path, "-md", "none", "-p", "x", "-n", "3"]
-    command += ["-c", "256", "--memory", MEMORY, "--tile-cache", cache]
+    command += ["-c", "256", "--memory", memory, "--tile-cache", cache]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     (line,) = [line for line in result.stderr.splitlines() if "larger than the memory" in line]
     assert re.search(
