@@ -27,14 +27,14 @@ GeneratorOptions checked(const GeneratorOptions& options) {
 }
 
 // Of a pass over one token whose weights are in memory, at the bandwidth of a slow laptop's.
-double seconds_from_memory(const Model& model) { return static_cast<double>(model.weight_bytes()) / 15e9; }
+double seconds_from_memory(std::uint64_t bytes) { return static_cast<double>(bytes) / 15e9; }
 
 // With weights that every pass reads from the disk, a pass costs about the same for many tokens as for one.
 AutoOptions auto_options(const Model& target) {
   AutoOptions options;
   const double reading = target.seconds_of_reading();
   if (reading == 0) return options;
-  const double from_memory = seconds_from_memory(target);
+  const double from_memory = seconds_from_memory(target.weight_bytes());
   options.costs.tokens_per_reading *= 1 + reading / from_memory;
   options.longest_tried = 32;
   options.leap = 8;
@@ -73,8 +73,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
     }
   }
   const double reading = models_.target_model().seconds_of_reading();
-  if (reading > 0 && !knows_costs)
-    draft_length_.expect(reading, models_.draft_model() ? seconds_from_memory(*models_.draft_model()) : 0.0);
+  if (reading > 0 && !knows_costs) draft_length_.expect(reading, seconds_from_memory(models_.bytes_of_draft_pass()));
   executor_ = std::make_unique<Executor>(
       scheduler_, [this](const CancelCheck& check) { models_.set_cancel_check(check); }, run);
 }

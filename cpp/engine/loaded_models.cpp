@@ -66,6 +66,8 @@ bool leave_out(const ModelPlan& plan, LoadedModels::Stage failed, const std::str
   } else if (plan.has_found_head_file && failed == LoadedModels::Stage::contexts) {
     without.found_heads = true;
     without.notes.push_back("drafts do not come from " + printable(plan.draft->parts.front().path) + ": " + why);
+  } else if (plan.rounds_target && failed == LoadedModels::Stage::contexts) {
+    without.rounded_target = true;
   } else if (plan.has_default_place) {
     without = {};  // heads may work on the CPU
     without.failed_device = why;
@@ -190,6 +192,11 @@ void LoadedModels::make_proposer() {
   if (std::holds_alternative<NgramLookup>(source)) proposer_ = std::make_unique<NgramProposer>();
   if (std::holds_alternative<SuffixDecoding>(source)) proposer_ = std::make_unique<SuffixProposer>(corpus_);
   if (std::holds_alternative<OwnHead>(source)) make_head_context(target_model_);
+  if (plan_.rounds_target) {
+    if (!target_->reads_trees()) throw ModelError(options_.target + ": its state cannot branch");
+    self_draft_ = std::make_unique<SelfDraft>(*target_, options_.max_sequences);
+    draft_from({*self_draft_, target_->vocabulary_size()});
+  }
   if (!plan_.draft) return;
   load_draft_model();
   if (plan_.head.kind == HeadKind::block) return make_block_context();
@@ -314,12 +321,23 @@ void LoadedModels::repack() {
   if (!plan_.streaming.is_needed()) repack_target();
   if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
   if (plan_.streaming.is_needed()) stream_target();  // once the draft has released its file's pages
+  if (plan_.rounds_target) note(target_model_->round(weights_of_copies(), threads, options_.progress));
   if (tile_cache_) {
     for (const std::string& sentence : tile_cache_->take_notes()) note(sentence);
   }
   if (!head_ || draft_weights == TileWeights::exact) return;
   Model& head = draft_model_ ? *draft_model_ : *target_model_;
   note(head.shortlist_output(*target_model_, threads, options_.progress));
+}
+
+TileWeights LoadedModels::weights_of_copies() const {
+  return plan_.rounds_target ? parse_tile_weights(plan_.draft_weights) : TileWeights::exact;
+}
+
+std::uint64_t LoadedModels::bytes_of_draft_pass() const {
+  if (draft_model_) return draft_model_->weight_bytes();
+  const RoundedWeights* const rounded = target_model_->rounded_weights();
+  return rounded == nullptr ? 0 : rounded->bytes_of_pass();
 }
 
 void LoadedModels::repack_target() {
@@ -330,7 +348,7 @@ void LoadedModels::repack_target() {
 void LoadedModels::stream_target() {
   const std::string file = printable(std::filesystem::path(target_model_->path()).filename().string());
   const StreamingPlan& plan = plan_.streaming;
-  const std::uint64_t least = target_model_->least_streamed_memory(threads_->size());
+  const std::uint64_t least = target_model_->least_streamed_memory(threads_->size(), weights_of_copies());
   // What is available without a limit by the user is an estimate, and pages of the mapped file may still be had.
   if (plan.for_weights() < least && options_.memory.empty()) return repack_target();
   if (plan.for_weights() < least) {
@@ -346,9 +364,15 @@ void LoadedModels::stream_target() {
                 " is larger than the memory, and there is no folder for repacked weights (tile_cache, --tile-cache): "
                 "passes read it through the system's cache, which is slow");
   }
-  note(target_model_->stream(*tile_cache_, plan.for_weights(), threads_->size(), options_.progress));
+  note(target_model_->stream(*tile_cache_, plan.for_weights(), threads_->size(), weights_of_copies(),
+                             options_.progress));
   const StreamedWeights* const weights = target_model_->streamed_weights();
   if (weights == nullptr) return;
+  if (!weights->reads_from_disk() && plan_.rounds_target) {
+    return note(file +
+                " fits into the memory, but its rounded copies, with which it would draft, do not: its drafts take as "
+                "long as its own passes. Give it more memory or another draft");
+  }
   if (!weights->reads_from_disk()) {
     return note(file +
                 " is larger than the memory, and its weights are of types that only the system's cache can hold (F32): "
@@ -361,7 +385,7 @@ void LoadedModels::stream_target() {
   forecast.read_by_a_pass = bytes.streamed;
   forecast.reads_experts = bytes.slots < bytes.experts;
   if (has_draft(plan_.draft_source))
-    forecast.read_without_draft = bytes.streamed - std::min(bytes.streamed, plan.draft);
+    forecast.read_without_draft = bytes.streamed - std::min(bytes.streamed, plan.draft + bytes.copies);
   note(file + " is larger than the memory: " + forecast.text());
 }
 

@@ -1,6 +1,7 @@
 // The models of a Generator, loaded and ready to run: target, draft, their caches, and the proposer over them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "llama/context.h"
 #include "llama/head_context.h"
 #include "llama/model.h"
+#include "llama/self_draft.h"
 #include "speculative/corpus_index.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/proposer.h"
@@ -46,8 +48,10 @@ class LoadedModels {
   LanguageModel& target() { return head_ ? head_->target() : *target_; }
   LanguageModel* draft() {
     if (head_) return head_.get();
+    if (self_draft_) return self_draft_.get();
     return drafts_.empty() ? nullptr : drafts_.front().get();
   }
+  std::uint64_t bytes_of_draft_pass() const;  // that it reads from memory; 0: unknown
 
   PictureReader::Options picture_options() const;
   const ModelPlan& plan() const { return plan_; }
@@ -75,6 +79,7 @@ class LoadedModels {
   void draft_from(DraftModelProposer model);
   void repack();
   void repack_target();
+  TileWeights weights_of_copies() const;
   void stream_target();
   void choose_place_of_draft();
   double seconds_of_pass(Context& draft) const;
@@ -92,6 +97,7 @@ class LoadedModels {
   std::vector<std::unique_ptr<Context>> drafts_;
   HeadTarget* head_target_ = nullptr;  // the target's context if a head drafts
   std::unique_ptr<HeadModel> head_;
+  std::unique_ptr<SelfDraft> self_draft_;  // the target with rounded weights
   std::shared_ptr<const CorpusIndex> corpus_;
   std::unique_ptr<Proposer> proposer_;
 };

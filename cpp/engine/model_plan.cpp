@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/utf8.h"
 #include "engine/placement.h"
+#include "llama/rollback.h"
 #include "model_file/encoder.h"
 #include "platform/memory.h"
 #include "streaming/disk_speed.h"
@@ -41,7 +42,10 @@ class Planner {
     plan_.projector = find_projector(options_.mmproj, plan_.target.parts.front());
     plan_context(resolved.parts);
     plan_target();
-    if (!resolved.parts.empty()) plan_draft(std::move(resolved.parts));
+    plan_.rounds_target = can_round_target();
+    if (plan_.rounds_target) plan_.memory = memory_of(options_, plan_.context_length, plan_.target.parts, {});
+    else if (!resolved.parts.empty()) plan_draft(std::move(resolved.parts));
+    plan_.memory.weights += plan_.projector.bytes;
     choose_draft_weights();
     plan_streaming();
     if (resolved.was_chosen && plan_.draft && plan_.streaming.is_needed()) weigh_draft();
@@ -63,7 +67,6 @@ class Planner {
     plan_.context_length = is_encoder ? encoder_context() : options_.n_ctx.value_or(default_context_of(target));
     if (plan_.context_length == 0) plan_.context_length = fitting_context(draft);
     plan_.memory = memory_of(options_, plan_.context_length, target, draft);
-    plan_.memory.weights += plan_.projector.bytes;
     const int trained = trained_context(target);
     if (is_encoder || options_.n_ctx.value_or(0) <= trained) return;
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
@@ -118,6 +121,18 @@ class Planner {
     text += (default_layers_.why.empty() || text.empty() ? "" : "; ") + default_layers_.why;
   }
 
+  // Otherwise a copy of it is loaded as a model of its own, with a cache: where its state cannot branch, on devices,
+  // and if something is asked for that only such a model has.
+  bool can_round_target() const {
+    const PlannedModel& target = plan_.target;
+    const std::string architecture = target.parts.front().string("general.architecture").value_or("");
+    const bool is_asked_for = options_.draft_window || !options_.devices_draft.empty() || options_.n_gpu_layers_draft ||
+                              options_.n_cpu_moe_draft > 0 || !options_.override_tensor_draft.empty();
+    return std::holds_alternative<SelfCopy>(plan_.draft_source) && rollback_of(architecture) == Rollback::cells &&
+           !target.offload.is_used() && target.rpc_servers.empty() && options_.repack && !is_asked_for &&
+           !without_.rounded_target;
+  }
+
   void plan_draft(std::vector<GgufFile> parts) {
     PlannedModel& draft = plan_.draft.emplace();
     draft.parts = std::move(parts);
@@ -149,9 +164,13 @@ class Planner {
   }
 
   StreamingPlan streaming_with(const std::string& draft_weights) const {
-    return specdec::plan_streaming(options_, plan_.memory.caches + plan_.projector.bytes, max_draft_tokens + 1,
-                                   plan_.target.parts, plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(),
-                                   draft_weights, available_memory());
+    const std::uint64_t caches = plan_.memory.caches + plan_.projector.bytes;
+    const std::vector<GgufFile>& target = plan_.target.parts;
+    if (plan_.rounds_target)
+      return plan_streaming_of_self(options_, caches, max_draft_tokens + 1, target, draft_weights, available_memory());
+    return specdec::plan_streaming(options_, caches, max_draft_tokens + 1, target,
+                                   plan_.draft ? plan_.draft->parts : std::vector<GgufFile>(), draft_weights,
+                                   available_memory());
   }
 
   // A copy of the target in 3 bits has far more drafts accepted than one in 2; but the target needs some memory, too.
@@ -159,7 +178,8 @@ class Planner {
     plan_.draft_weights = options_.draft_weights;
     if (!std::holds_alternative<SelfCopy>(plan_.draft_source) || options_.draft_weights != "auto") return;
     const StreamingPlan plan = streaming_with("3-bit");
-    const bool leaves_room = !plan.is_needed() || plan.for_weights() > plan.weights / 10;
+    const std::uint64_t least = plan_.rounds_target ? plan.least_for_drafts() + plan.weights / 50 : plan.weights / 10;
+    const bool leaves_room = !plan.is_needed() || plan.for_weights() > least;
     plan_.draft_weights = leaves_room ? "3-bit" : "2-bit";
   }
 

@@ -36,6 +36,7 @@ struct PlannedModel {
 // What a plan does without, after it could not be built.
 struct LeftOut {
   bool own_head = false;           // the target's, if it was not asked for
+  bool rounded_target = false;     // a copy of the target is loaded as a model of its own
   bool found_heads = false;        // heads in files that "auto" found
   std::string failed_device;       // why the CPU runs all layers; empty: it need not
   std::vector<std::string> notes;  // sentences for the user
@@ -48,6 +49,7 @@ struct ModelPlan {
   HeadFile head;                      // describes the draft's file if it holds only a drafting head
   std::string draft_choice;           // a sentence about what "auto" chose; empty: nothing to say
   std::string draft_weights;          // options.draft_weights, or what is chosen for a copy of the target
+  bool rounds_target = false;         // the target drafts for itself (llama/self_draft.h)
   int context_length = 0;             // tokens of each sequence
   int draft_window = 0;               // tokens that a draft model reads at most; 0: there is none
   MemoryNeed memory;                  // on all devices together

@@ -46,6 +46,12 @@ std::uint64_t weights_of(const std::vector<GgufFile>& model) {
   return bytes;
 }
 
+std::uint64_t output_of(const std::vector<GgufFile>& model) {
+  const GgufTensor* const output = find_tensor(model, "output.weight");
+  const GgufTensor* const tied = output == nullptr ? find_tensor(model, "token_embd.weight") : output;
+  return tied == nullptr ? 0 : tied->bytes;
+}
+
 std::uint64_t experts_of(const std::vector<GgufFile>& model) {
   std::uint64_t bytes = 0;
   for (const GgufFile& part : model) {
@@ -60,7 +66,7 @@ std::string gigabytes(double bytes) { return format("%.2f GB", 1e-9 * bytes); }
 // Bits of a rounded weight; 0: it stays as it is.
 double bits_of(const std::string& draft_weights) {
   if (draft_weights == "file") return 0;
-  return draft_weights == "3-bit" ? 3.8 : draft_weights == "2-bit" ? 3.0 : 4.5;
+  return draft_weights == "3-bit" ? 4.0 : draft_weights == "2-bit" ? 3.4 : 4.5;
 }
 
 // Of the output matrix of a rounded draft there are signs besides the file's rows, some of which every pass reads.
@@ -80,12 +86,22 @@ std::uint64_t weights_of_draft(const std::vector<GgufFile>& draft, double bits) 
 
 }  // namespace
 
+// A matrix that stays takes the place of its copy.
+std::uint64_t StreamingPlan::stay() const {
+  const std::uint64_t memory = for_weights(), least = least_for_drafts();
+  if (copies == 0 || memory >= weights) return std::min(weights, memory);
+  if (memory <= least || weights <= least) return std::min(output, memory);
+  const double share = static_cast<double>(memory - least) / static_cast<double>(weights - least);
+  return output + static_cast<std::uint64_t>(share * static_cast<double>(weights - output));
+}
+
 StreamingForecast StreamingForecast::of(const StreamingPlan& plan, double bytes_per_second) {
-  const std::uint64_t single = plan.weights - plan.experts, stay = std::min(plan.weights, plan.for_weights());
+  const std::uint64_t single = plan.weights - plan.experts, stay = plan.stay();
   const auto read = [&](std::uint64_t memory) { return single - std::min(single, memory); };
   StreamingForecast forecast{plan.weights,     stay, read(stay), stay < plan.weights && plan.experts > 0,
                              bytes_per_second, {},   plan.pass,  plan.draft_pass};
   if (plan.draft > 0) forecast.read_without_draft = read(stay + plan.draft);
+  if (plan.copies > 0) forecast.read_without_draft = read(plan.for_weights());
   return forecast;
 }
 
@@ -151,6 +167,23 @@ StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t cach
                scratch_of(draft, options.n_batch, rows_of_draft(options));
   plan.others += plan.draft;
   plan.draft_pass = pass_bytes(draft, true);
+  return plan;
+}
+
+StreamingPlan plan_streaming_of_self(const GeneratorOptions& options, std::uint64_t caches, int rows,
+                                     const std::vector<GgufFile>& target, const std::string& draft_weights,
+                                     std::uint64_t available) {
+  StreamingPlan plan = plan_streaming(options, caches, rows, target, {}, draft_weights, available);
+  const double bits = bits_of(draft_weights);
+  if (bits == 0) return plan;
+  plan.output = output_of(target);
+  plan.copies = weights_of_draft(target, bits) - plan.output;
+  const auto ratio = [](std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  const std::uint64_t layers = plan.weights - plan.output;
+  const double stay = plan.is_needed() ? ratio(plan.stay() - std::min(plan.stay(), plan.output), layers) : 0.0;
+  plan.draft_pass = plan.pass * (stay + (1.0 - stay) * ratio(plan.copies, layers));
   return plan;
 }
 

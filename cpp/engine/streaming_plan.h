@@ -19,9 +19,15 @@ struct StreamingPlan {
   std::uint64_t experts = 0;        // of these, all experts'
   std::uint64_t others = 0;         // caches, drafts, scratch memory, the process itself
   std::uint64_t draft = 0;          // of these, a draft model's weights and scratch memory
+  std::uint64_t copies = 0;         // of all matrices but the output, with which the target drafts for itself
+  std::uint64_t output = 0;         // of the weights, the output matrix, if it stays for these drafts
   double pass = 0, draft_pass = 0;  // that passes of the target and of the draft multiply by (hub/draft_gain.h)
-  bool is_needed() const { return budget != 0 && weights + others > budget; }
-  std::uint64_t for_weights() const { return budget > others ? budget - others : 0; }
+  bool is_needed() const { return budget != 0 && weights + copies + others > budget; }
+  // What drafts of the target itself need in any case.
+  std::uint64_t least_for_drafts() const { return output + copies; }
+  std::uint64_t for_weights() const { return budget > others ? budget - others : 0; }  // and for copies
+  // Of the weights, as far as whole matrices are in memory and need no copies.
+  std::uint64_t stay() const;
 };
 
 // caches: bytes. rows: of logits in a pass of the target. draft: empty if there is none. draft_weights: as
@@ -30,6 +36,12 @@ struct StreamingPlan {
 StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t caches, int rows,
                              const std::vector<GgufFile>& target, const std::vector<GgufFile>& draft,
                              const std::string& draft_weights, std::uint64_t available);
+
+// The same if the target drafts for itself, with copies of those of its matrices that do not stay
+// (llama/rounded_weights.h).
+StreamingPlan plan_streaming_of_self(const GeneratorOptions& options, std::uint64_t caches, int rows,
+                                     const std::vector<GgufFile>& target, const std::string& draft_weights,
+                                     std::uint64_t available);
 
 // What a pass will read from the disk.
 struct StreamingForecast {

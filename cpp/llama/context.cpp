@@ -254,11 +254,30 @@ Context::~Context() {
   keep(threads_);
 }
 
+void Context::decode_rounded(const std::vector<PassInput>& inputs) {
+  class Rounded {
+   public:
+    explicit Rounded(Context& context) : context_(context) { use(true); }
+    ~Rounded() { use(false); }
+
+   private:
+    void use(bool rounded) {
+      context_.reads_rounded_ = rounded;
+      if (const RoundedWeights* const weights = context_.model_->rounded_weights()) weights->use(rounded);
+    }
+    Context& context_;
+  };
+  const Rounded rounded(*this);
+  decode(inputs);
+}
+
 void Context::decode(const std::vector<PassInput>& inputs) {
   int num_tokens = 0, num_rows = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
     if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
-    const int num_nodes = static_cast<int>(text(input.slot).visible.size());
+    if (input.parents == nullptr && reads_rounded_) throw std::logic_error("rounded weights read nodes only");
+    if (input.parents == nullptr || text(input.slot).has_rounded_nodes != reads_rounded_) drop_tree(input.slot);
+    const int num_nodes = text(input.slot).num_nodes();
     if (length(input.slot) + num_nodes + input.num_tokens > end(input.slot))
       throw std::logic_error("a pass would write past the context");
     previous_slot = input.slot;
@@ -307,7 +326,6 @@ void Context::run(const PlannedPass& pass) {
   const float* const rows = picture == nullptr ? nullptr : picture->rows->rows();
   for (const PassPart& part : pass.parts) {
     drop_padding(part.slot);
-    if (part.parents == nullptr) drop_tree(part.slot);
     add(part);
     if (recurrent_) recurrent_->begin_pass(part.slot);
   }
@@ -361,17 +379,17 @@ void Context::drop_padding(int slot) const {
 
 // Cells behind the last place.
 void Context::drop_tree(int slot) {
-  if (text(slot).visible.empty()) return;
+  if (text(slot).num_nodes() == 0) return;
   llama_memory_t memory = llama_get_memory(context_.get());
   llama_memory_seq_rm(memory, slot, next_position(slot).value, -1);
-  text(slot).visible.clear();
+  text(slot).clear_nodes();
   set_tree(memory, slot, next_position(slot), {});
 }
 
 void Context::keep_path(int slot, const std::vector<int>& nodes) {
-  if (text(slot).visible.empty()) return;
+  if (text(slot).num_nodes() == 0) return;
   keep_nodes(llama_get_memory(context_.get()), slot, nodes);
-  text(slot).visible.clear();
+  text(slot).clear_nodes();
   text(slot).length += static_cast<int>(nodes.size());
 }
 
@@ -498,7 +516,7 @@ void Context::add_rows(const PassPart& part) {
 void Context::add(const PassPart& part) {
   if (part.picture != nullptr) return add_rows(part);
   const int num_nodes =
-      part.parents == nullptr ? 0 : static_cast<int>(part.parents->size() - text(part.slot).visible.size());
+      part.parents == nullptr ? 0 : static_cast<int>(part.parents->size()) - text(part.slot).num_nodes();
   for (int i = 0; i < part.num_tokens - num_nodes; ++i) {
     if (part.tokens[i] == in_picture) skip_picture(part.slot, nullptr);
     else add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
@@ -509,6 +527,7 @@ void Context::add(const PassPart& part) {
 
 void Context::add_nodes(const PassPart& part, int num_nodes) {
   std::vector<std::uint64_t>& visible = text(part.slot).visible;
+  text(part.slot).has_rounded_nodes = reads_rounded_;
   const Position first = next_position(part.slot);
   for (int i = part.num_tokens - num_nodes; i < part.num_tokens; ++i) {
     const std::size_t node = visible.size();

@@ -92,6 +92,10 @@ class Context : public WindowedModel {
   bool is_end_of_generation(Token token) const override { return model_->vocabulary().is_end_of_generation(token); }
 
   void decode(const std::vector<PassInput>& inputs) override;
+  // A pass with the model's rounded weights (rounded_weights.h), over nodes of trees only. The next pass of the slot
+  // with other weights drops them, as truncate() does.
+  void decode_rounded(const std::vector<PassInput>& inputs);
+  int num_rounded_nodes(int slot) const { return text(slot).has_rounded_nodes ? text(slot).num_nodes() : 0; }
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
   // Of passes; 0: any. Less than asked for if recurrent layers cannot take padding back.
@@ -227,6 +231,7 @@ class Context : public WindowedModel {
   std::vector<PassPolicy::Slot> policy_slots_;  // scratch of decode()
   std::vector<int> row_positions_;              // of the running pass over a picture: [axes][rows]
   bool makes_all_rows_ = false;                 // in the running pass, also for padding
+  bool reads_rounded_ = false;                  // in the running pass
   std::vector<float> rows_;                     // of the last decode(), if more than one of its passes made some
   const float* logits_ = nullptr;
   int pass_size_ = 0;

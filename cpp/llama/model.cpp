@@ -241,7 +241,7 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
                       });
 }
 
-std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_threads,
+std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_threads, TileWeights copies,
                           const LoadProgressCallback& progress) {
   Watch watch(progress, "arranging the weights of", path_);
   const auto tell = [&](double share) {
@@ -251,8 +251,9 @@ std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_thread
   const std::string problem =
       path_ + ": the weights are larger than the memory, and they are read through the system's cache, which is slow: ";
   try {
-    streamed_ = std::make_unique<StreamedWeights>(get(), StreamedFiles{parts_, *files_, cache},
-                                                  StreamedWeights::Options{memory, has_head(), num_threads}, tell);
+    streamed_ =
+        std::make_unique<StreamedWeights>(get(), StreamedFiles{parts_, *files_, cache},
+                                          StreamedWeights::Options{memory, has_head(), num_threads, copies}, tell);
     expect_random_reads(get());
   } catch (const Cancelled&) {
     throw;
@@ -264,8 +265,17 @@ std::string Model::stream(TileCache& cache, std::uint64_t memory, int num_thread
   return "";
 }
 
-std::uint64_t Model::least_streamed_memory(int num_threads) const {
-  return StreamedWeights::least_memory(get(), parts_, has_head(), num_threads);
+std::uint64_t Model::least_streamed_memory(int num_threads, TileWeights copies) const {
+  return StreamedWeights::least_memory(get(), parts_, {0, has_head(), num_threads, copies});
+}
+
+std::string Model::round(TileWeights weights, int num_threads, const LoadProgressCallback& progress) {
+  const std::uint64_t bytes = streamed_ ? 0 : WeightTiles::bytes_of(get(), weights);  // stream() has left room for them
+  return copy_weights("its weights are not rounded, so that drafts take as long as its own passes",
+                      std::max<std::uint64_t>(bytes, 1), 0, progress, [&](const auto& tell) {
+                        rounded_ = std::make_unique<RoundedWeights>(get(), weights, streamed_ != nullptr, num_threads,
+                                                                    tell, tile_cache_.get(), files_.get());
+                      });
 }
 
 double Model::seconds_of_reading() const {

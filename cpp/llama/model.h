@@ -12,6 +12,7 @@
 #include "llama/head_output.h"
 #include "llama/load_progress.h"
 #include "llama/q8_0_copy.h"
+#include "llama/rounded_weights.h"
 #include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 #include "llama/weight_tiles.h"
@@ -85,11 +86,16 @@ class Model {
   // one. Returns and throws what repack() does; call repack() first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
   // Keeps as many weights as fit into this many bytes, at least least_streamed_memory(), and reads the others from the
-  // disk in every pass (streamed_weights.h). cache: where tiles of the model are kept. num_threads: of passes. Progress
-  // as in repack(). Returns why it was not done; empty: it was.
-  std::string stream(TileCache& cache, std::uint64_t memory, int num_threads,
+  // disk in every pass (streamed_weights.h). cache: where tiles of the model are kept. num_threads: of passes. copies:
+  // those that round() will make, for which the memory must suffice, too; exact: none. Progress as in repack(). Returns
+  // why it was not done; empty: it was.
+  std::string stream(TileCache& cache, std::uint64_t memory, int num_threads, TileWeights copies = TileWeights::exact,
                      const LoadProgressCallback& progress = {});
-  std::uint64_t least_streamed_memory(int num_threads) const;
+  std::uint64_t least_streamed_memory(int num_threads, TileWeights copies = TileWeights::exact) const;
+  // Makes copies with which the model drafts for itself (rounded_weights.h), after repack() or stream(). Returns and
+  // throws what repack() does.
+  std::string round(TileWeights weights, int num_threads, const LoadProgressCallback& progress = {});
+  const RoundedWeights* rounded_weights() const { return rounded_.get(); }     // null: there are none
   const StreamedWeights* streamed_weights() const { return streamed_.get(); }  // null: nothing is streamed
   double seconds_of_reading() const;  // from the disk in every pass; 0: nothing
   // Throws ModelError if weights could not be read since the last call.
@@ -119,6 +125,7 @@ class Model {
   std::unique_ptr<ModelFiles> files_;      // for the tile cache
   std::unique_ptr<WeightTiles> tiles_;
   std::unique_ptr<StreamedWeights> streamed_;
+  std::unique_ptr<RoundedWeights> rounded_;
   std::unique_ptr<HeadOutput> head_output_;
   std::unique_ptr<BlockRows> block_rows_;
   std::unique_ptr<Q8Copy> copy_;  // the model may be mapped from it

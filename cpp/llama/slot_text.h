@@ -35,7 +35,8 @@ struct SlotText {
   int padding = 0;        // tokens after the last piece's own that a recurrent state has read
   // A tree behind the last place: of each node, the nodes that it sees, itself included, as bits.
   std::vector<std::uint64_t> visible;
-  std::vector<Picture> pictures;  // from `origin` on, ascending
+  bool has_rounded_nodes = false;  // they were read with rounded weights
+  std::vector<Picture> pictures;   // from `origin` on, ascending
 
   Position position_of(int place) const {
     Position position(place - origin);
@@ -53,6 +54,11 @@ struct SlotText {
       place += picture.num_places - picture.num_positions;
     }
     return place;
+  }
+  int num_nodes() const { return static_cast<int>(visible.size()); }
+  void clear_nodes() {
+    visible.clear();
+    has_rounded_nodes = false;
   }
   Position next_position() const { return position_of(length); }
   // Of a place in the cache, or of one behind it if that is of a token.
@@ -98,7 +104,7 @@ struct SlotText {
   void start_at(int place) {
     length = first = origin = place;
     whole_pieces = padding = 0;
-    visible.clear();
+    clear_nodes();
     pictures.clear();
   }
 };

@@ -9,6 +9,7 @@
 #include "ggml.h"
 #include "llama-model.h"
 #include "llama/expert_pieces.h"
+#include "llama/rounded_weights.h"
 #include "llama/tile_file.h"
 #include "llama/weight_parts.h"
 #include "platform/memory.h"
@@ -67,13 +68,35 @@ const ggml_tensor* tensor_of(const llama_model* model, const std::string& name) 
   return nullptr;
 }
 
+// Bytes of rounded copies.
+struct CopyBytes {
+  WeightParts::Copies of_matrices;  // by source; empty: there are none
+  std::uint64_t others = 0;         // of experts, and of the output, which stays
+};
+
+CopyBytes copy_bytes(const llama_model* model, const WeightSources& sources, TileWeights copies) {
+  CopyBytes bytes;
+  if (copies == TileWeights::exact) return bytes;
+  const auto of = [&](const std::vector<WeightSource>& some) {
+    std::vector<const ggml_tensor*> matrices;
+    for (const WeightSource& source : some) matrices.push_back(source.weights);
+    return bytes_of_copies(model, copies, matrices);
+  };
+  const std::vector<WeightSource> single = sources.of_experts(false);
+  bytes.of_matrices = of(single);
+  for (std::size_t i = 0; i < single.size(); ++i) bytes.others += single[i].is_output ? bytes.of_matrices[i] : 0;
+  for (const std::uint64_t count : of(sources.of_experts(true))) bytes.others += count;
+  return bytes;
+}
+
 }  // namespace
 
 std::uint64_t StreamedWeights::least_memory(const llama_model* model, const std::vector<GgufFile>& files,
-                                            bool with_head, int num_threads) {
+                                            const Options& options) {
   const WeightSources sources(model, files);
-  return WeightParts(sources.of_experts(false), with_head).least_memory() +
-         ExpertPieces(sources.of_experts(true), num_threads).least_memory();
+  const CopyBytes copies = copy_bytes(model, sources, options.copies);
+  return WeightParts(sources.of_experts(false), options.with_head).least_memory(copies.of_matrices) +
+         ExpertPieces(sources.of_experts(true), options.num_threads).least_memory() + copies.others;
 }
 
 StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& from, const Options& options,
@@ -81,11 +104,14 @@ StreamedWeights::StreamedWeights(const llama_model* model, const StreamedFiles& 
   const WeightSources sources(model, from.files);
   WeightParts parts(sources.of_experts(false), options.with_head);
   ExpertPieces pieces(sources.of_experts(true), options.num_threads);
+  const CopyBytes copies = copy_bytes(model, sources, options.copies);
   // Every pass uses all single matrices, and few of the experts.
-  const std::uint64_t least_experts = pieces.least_memory();
-  const std::uint64_t for_parts = options.memory > least_experts ? options.memory - least_experts : 0;
-  parts.choose(for_parts);
-  pieces.choose(options.memory - std::min(options.memory, std::min(parts.all_memory(), for_parts)));
+  const std::uint64_t reserved = pieces.least_memory() + copies.others;
+  const std::uint64_t for_parts = options.memory > reserved ? options.memory - reserved : 0;
+  parts.choose(for_parts, copies.of_matrices);
+  bytes_.copies = parts.copies_bytes() + copies.others;
+  const std::uint64_t taken = std::min(parts.all_memory(), for_parts) + copies.others;
+  pieces.choose(options.memory - std::min(options.memory, taken));
 
   std::vector<std::string> paths{""};
   for (const GgufFile& file : from.files) paths.push_back(file.path);
@@ -149,8 +175,10 @@ void StreamedWeights::use_single(const WeightParts& parts, const std::vector<std
   }
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     const WeightSource& source = parts.sources()[i];
-    matrices_[i].stream = stream_.get();
-    use(source, {source.weights->type, nullptr, nullptr, &matrices_[i], nullptr});
+    StreamedMatrix& matrix = matrices_[i];
+    matrix.stream = stream_.get();
+    if (source.is_tiled && matrix.matrix < 0) use(source, {source.weights->type, matrix.parts.front().data});
+    else use(source, {source.weights->type, nullptr, nullptr, &matrix, nullptr});
   }
 }
 

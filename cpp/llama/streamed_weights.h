@@ -20,6 +20,7 @@
 #include "graph/streamed_matrix.h"
 #include "llama/tile_cache.h"
 #include "llama/weight_sources.h"
+#include "llama/weight_tiles.h"
 #include "streaming/piece_cache.h"
 #include "streaming/slot_memory.h"
 #include "streaming/weight_stream.h"
@@ -38,6 +39,7 @@ struct StreamedBytes {
   std::uint64_t streamed = 0;  // of single matrices: read in every pass
   std::uint64_t experts = 0;   // of all experts
   std::uint64_t slots = 0;     // room for experts
+  std::uint64_t copies = 0;    // rounded ones, which drafts read
 };
 
 // Where weights are read from, and what reads them.
@@ -53,14 +55,16 @@ class StreamedWeights {
     std::uint64_t memory;  // bytes for all of this; with less than least_memory() it takes that
     bool with_head;        // the target's own drafting head reads its layers and the output between passes: they stay
     int num_threads;       // of passes
+    TileWeights copies = TileWeights::exact;  // these bits have the copies that drafts read; exact: there are none
   };
-  // Must outlive the model. Calls progress(share done) on this thread; it may throw to stop. Throws Error,
-  // std::bad_alloc.
+  // The memory includes that of the copies, which are made afterwards. Must outlive the model. Calls progress(share
+  // done) on this thread; it may throw to stop. Throws Error, std::bad_alloc.
   StreamedWeights(const llama_model* model, const StreamedFiles& from, const Options& options,
                   const std::function<void(double)>& progress);
 
-  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files, bool with_head,
-                                    int num_threads);
+  // Bytes, with the copies; options.memory does not matter.
+  static std::uint64_t least_memory(const llama_model* model, const std::vector<GgufFile>& files,
+                                    const Options& options);
 
   const StreamedBytes& bytes() const { return bytes_; }
   bool reads_from_disk() const { return bytes_.streamed > 0 || bytes_.slots < bytes_.experts; }

@@ -217,4 +217,14 @@ void TileCache::write(File file, const Entry& entry, const std::uint8_t* tiles) 
   }
 }
 
+std::unique_ptr<TileMemory> kept_or_made(const std::vector<TileCopy>& copies, int num_threads,
+                                         const std::function<void(double)>& progress, TileCache* cache,
+                                         const ModelFiles* files) {
+  std::unique_ptr<TileMemory> tiles = cache != nullptr ? cache->find(*files, copies, num_threads, progress) : nullptr;
+  if (tiles != nullptr) return tiles;
+  tiles = std::make_unique<TileMemory>(copies, num_threads, progress);
+  if (cache != nullptr) cache->keep(*files, copies, *tiles);
+  return tiles;
+}
+
 }  // namespace specdec

@@ -73,4 +73,9 @@ class TileCache {
   std::vector<std::thread> threads_;
 };
 
+// Those that the cache, which may be null, has kept, or new ones, which it then keeps. files: the model's.
+std::unique_ptr<TileMemory> kept_or_made(const std::vector<TileCopy>& copies, int num_threads,
+                                         const std::function<void(double)>& progress, TileCache* cache,
+                                         const ModelFiles* files);
+
 }  // namespace specdec

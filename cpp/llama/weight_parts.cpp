@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "streaming/direct_reads.h"
-#include "streaming/residency.h"
 
 namespace specdec {
 namespace {
@@ -52,29 +51,57 @@ bool WeightParts::may_go(const WeightPart& part) const {
 
 std::uint64_t WeightParts::slots_bytes() const { return num_slots * direct_bytes_for(largest_); }
 
+// Of each source that goes: what it takes more than its copy.
+std::vector<ResidencyPart> WeightParts::gains(const Copies& copies) const {
+  std::vector<ResidencyPart> gains;
+  for (const std::uint64_t copy : copies) gains.push_back({static_cast<std::size_t>(copy), true});
+  std::vector<std::uint64_t> bytes(sources_.size());
+  for (const WeightPart& part : parts_) {
+    bytes[part.source] += part.bytes;
+    if (!gains.empty() && !may_go(part)) gains[part.source].may_go = false;
+  }
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    gains[i].may_go = gains[i].may_go && !sources_[i].is_output && copies[i] > 0 && bytes[i] > copies[i];
+    gains[i].bytes = gains[i].may_go ? static_cast<std::size_t>(bytes[i] - copies[i]) : 0;
+  }
+  return gains;
+}
+
 std::uint64_t WeightParts::all_memory() const {
-  std::uint64_t bytes = 0;
-  for (const WeightPart& part : parts_) bytes += rounded_up(part.bytes, alignment);
+  std::uint64_t bytes = alignment * sources_.size();
+  for (const WeightPart& part : parts_) bytes += part.bytes;
   return bytes;
 }
 
-std::uint64_t WeightParts::least_memory() const {
-  std::uint64_t bytes = 0, goes = 0;
-  for (const WeightPart& part : parts_) (may_go(part) ? goes : bytes) += rounded_up(part.bytes, alignment);
+std::uint64_t WeightParts::least_memory(const Copies& copies) const {
+  const std::vector<ResidencyPart> gains = this->gains(copies);
+  std::uint64_t bytes = alignment * sources_.size(), goes = 0;
+  for (const WeightPart& part : parts_)
+    (may_go(part) && (gains.empty() || gains[part.source].may_go) ? goes : bytes) += part.bytes;
+  for (std::size_t i = 0; i < gains.size(); ++i) bytes += gains[i].may_go ? copies[i] : 0;
   return bytes + std::min(goes, slots_bytes());
 }
 
-void WeightParts::choose(std::uint64_t memory) {
-  std::vector<ResidencyPart> candidates;
-  for (const WeightPart& part : parts_) candidates.push_back({part.bytes, may_go(part)});
+void WeightParts::choose(std::uint64_t memory, const Copies& copies) {
   const std::uint64_t all = all_memory(), needed = all + slots_bytes();
-  const std::vector<bool> stays = parts_that_stay(candidates, all > memory ? needed - memory : 0);
+  std::uint64_t must_go = all > memory ? needed - memory : 0;
+  const std::vector<bool> whole = parts_that_stay(gains(copies), must_go);
+  copies_bytes_ = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) copies_bytes_ += whole[i] ? 0 : copies[i];
+  must_go += copies_bytes_;
+  std::vector<ResidencyPart> candidates;
+  for (const WeightPart& part : parts_)
+    candidates.push_back({part.bytes, may_go(part) && (whole.empty() || !whole[part.source])});
+  const std::vector<bool> stays = parts_that_stay(candidates, must_go);
   resident_bytes_ = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     WeightPart& part = parts_[i];
+    // What stays of a matrix is in one piece.
+    if (i > 0 && parts_[i - 1].source != part.source)
+      resident_bytes_ = static_cast<std::size_t>(rounded_up(resident_bytes_, alignment));
     part.stays = stays[i];
     part.at = resident_bytes_;
-    resident_bytes_ += part.stays ? rounded_up(part.bytes, alignment) : 0;
+    resident_bytes_ += part.stays ? part.bytes : 0;
   }
 }
 

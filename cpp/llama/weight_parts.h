@@ -1,4 +1,7 @@
 // Single matrices in parts, of which some stay in memory and the others are streamed.
+//
+// If the model also drafts with rounded copies (llama/rounded_weights.h), a matrix that stays as a whole needs none. So
+// whole matrices are chosen first, by what each takes more than its copy.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +9,7 @@
 #include <vector>
 
 #include "llama/weight_sources.h"
+#include "streaming/residency.h"
 
 namespace specdec {
 
@@ -30,19 +34,25 @@ class WeightParts {
   const std::vector<WeightPart>& all() const { return parts_; }  // in the order of sources
   std::int64_t rows_of_part(const WeightSource& source) const;
 
+  // copies: of each source, the bytes of its rounded copy, which it takes unless it stays as a whole; empty: there are
+  // none.
+  using Copies = std::vector<std::uint64_t>;
   std::uint64_t all_memory() const;                               // bytes, if all stay
-  std::uint64_t least_memory() const;                             // bytes, if as few as possible stay
-  void choose(std::uint64_t memory);                              // decides what stays
+  std::uint64_t least_memory(const Copies& copies = {}) const;    // bytes, if as few as possible stay
+  void choose(std::uint64_t memory, const Copies& copies = {});   // decides what stays
   std::size_t resident_bytes() const { return resident_bytes_; }  // of what stays
+  std::uint64_t slots_bytes() const;                              // of the stream
+  std::uint64_t copies_bytes() const { return copies_bytes_; }    // of the matrices that do not stay as a whole
 
  private:
   std::size_t part_bytes() const;
   bool may_go(const WeightPart& part) const;
-  std::uint64_t slots_bytes() const;
+  std::vector<ResidencyPart> gains(const Copies& copies) const;
 
   std::vector<WeightSource> sources_;
   std::size_t part_bytes_, largest_ = 0, resident_bytes_ = 0;
   bool with_head_;
+  std::uint64_t copies_bytes_ = 0;
   std::vector<WeightPart> parts_;
 };
 

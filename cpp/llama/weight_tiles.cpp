@@ -39,11 +39,12 @@ int rounded_type(const ggml_tensor* tensor, const Rounding& rounding) {
   return may_be && bits_of(tensor->type) > bits_of(type) ? type : tensor->type;
 }
 
-// Whether this copy holds only the signs. Such a matrix has no other copy: the second of the two passes reads few rows,
-// which cost little in the file's layout.
+}  // namespace
+
+// Such a matrix has no other copy: the second of the two passes reads few rows, which cost little in the file's layout.
 bool is_of_signs(const TileCopy& copy) { return copy.type == GGML_TYPE_Q1_0 && copy.weights->type != GGML_TYPE_Q1_0; }
 
-std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
+std::vector<TileCopy> tile_copies_of(const llama_model* model, TileWeights weights) {
   constexpr std::uint64_t bytes_in_caches =
       64 << 20;  // a smaller model fits into the processor's caches, where bytes cost little
   constexpr std::int64_t sensitive_weights = 200000000;
@@ -62,8 +63,6 @@ std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
   return result;
 }
 
-}  // namespace
-
 TileWeights parse_tile_weights(const std::string& text) {
   if (text == "file") return TileWeights::exact;
   if (text == "4-bit") return TileWeights::four_bits;
@@ -74,17 +73,13 @@ TileWeights parse_tile_weights(const std::string& text) {
 }
 
 std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weights) {
-  return TileMemory::bytes_of(copies_of(model, weights));
+  return TileMemory::bytes_of(tile_copies_of(model, weights));
 }
 
 WeightTiles::WeightTiles(const llama_model* model, TileWeights weights, int num_threads,
                          const std::function<void(double)>& progress, TileCache* cache, const ModelFiles* files) {
-  const std::vector<TileCopy> copies = copies_of(model, weights);
-  if (cache != nullptr) memory_ = cache->find(*files, copies, num_threads, progress);
-  if (memory_ == nullptr) {
-    memory_ = std::make_unique<TileMemory>(copies, num_threads, progress);
-    if (cache != nullptr) cache->keep(*files, copies, *memory_);
-  }
+  const std::vector<TileCopy> copies = tile_copies_of(model, weights);
+  memory_ = kept_or_made(copies, num_threads, progress, cache, files);
   tiles_.reserve(copies.size());
   for (std::size_t i = 0; i < copies.size(); ++i) {
     const TileCopy& copy = copies[i];

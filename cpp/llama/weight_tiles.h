@@ -28,6 +28,10 @@ enum class TileWeights { exact, four_bits, three_bits, two_bits, automatic };
 TileWeights parse_tile_weights(
     const std::string& text);  // "file", "4-bit", "3-bit", "2-bit", "auto"; throws std::invalid_argument
 
+// The copies that such tiles consist of. is_of_signs(): one that holds only the signs of an output matrix.
+std::vector<TileCopy> tile_copies_of(const llama_model* model, TileWeights weights);
+bool is_of_signs(const TileCopy& copy);
+
 class WeightTiles {
  public:
   // Bytes that the copies take: of all the model's matrices of such types in mapped files.

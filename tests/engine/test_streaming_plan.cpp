@@ -75,7 +75,48 @@ TEST(a_copy_of_the_target_has_as_many_bits_as_leave_it_room) {
   CHECK(seen == "3-bit; 3-bit, streamed; 2-bit, streamed; ");
   options.draft_weights = "4-bit";
   CHECK(model_plan(options).draft_weights == "4-bit");
-  CHECK(model_plan(options).draft->parts.front().path == target_path);
+}
+
+TEST(a_target_that_drafts_for_itself_has_no_second_model) {
+  GeneratorOptions options;
+  options.target = target_path;
+  options.draft = SelfCopy();
+  options.devices = {"none"};
+  const ModelPlan plan = model_plan(options);
+  CHECK(plan.rounds_target && !plan.draft && plan.draft_window == 0);
+  GeneratorOptions alone = options;
+  alone.draft = PlainDecoding();
+  CHECK(plan.memory.total() == model_plan(alone).memory.total());
+  const auto has_model = [&](const auto& change) {
+    GeneratorOptions changed = options;
+    change(changed);
+    const ModelPlan other = model_plan(changed);
+    return !other.rounds_target && other.draft && other.draft->parts.front().path == target_path;
+  };
+  CHECK(has_model([](GeneratorOptions& o) { o.draft_window = 100; }));
+  CHECK(has_model([](GeneratorOptions& o) { o.devices_draft = {"none"}; }));
+  CHECK(has_model([](GeneratorOptions& o) { o.n_gpu_layers_draft = 0; }));
+  CHECK(has_model([](GeneratorOptions& o) { o.repack = false; }));
+  LeftOut without;
+  without.rounded_target = true;  // it turned out that its state cannot branch
+  const ModelPlan second = plan_models(options, GgufFile::read_parts(options.target), 1, without);
+  CHECK(!second.rounds_target && second.draft);
+}
+
+TEST(a_matrix_that_stays_takes_the_place_of_its_copy) {
+  StreamingPlan plan;
+  plan.weights = 1100;
+  plan.output = 100;
+  plan.copies = 400;
+  const auto stay = [&](std::uint64_t memory) {
+    plan.others = 50;
+    plan.budget = 50 + memory;
+    return plan.stay();
+  };
+  CHECK(stay(0) == 0 && stay(60) == 60 && stay(500) == 100);
+  CHECK(stay(800) == 600 && stay(1099) >= 1097 && stay(1100) == 1100 && stay(2000) == 1100);
+  plan.copies = 0;  // nothing drafts with them
+  CHECK(stay(800) == 800);
 }
 
 TEST(a_draft_pays_if_its_tokens_outweigh_what_its_memory_displaces) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "llama/context.h"
+#include "llama/self_draft.h"
 
 namespace {
 
@@ -175,6 +176,61 @@ TEST(trees_that_are_read_level_by_level) {
     branching->decode({{0, &next, 1, 1}});
     CHECK(row(*plain, 0) == row(*branching, 0));
   }
+}
+
+// The draft of the target in few bits: what it reads changes no bit of the target's rows, and is not taken for text.
+TEST(passes_with_rounded_weights) {
+  const auto model = std::make_shared<Model>(std::string(MODELS) + "stdlib-draft-f16.gguf");
+  CHECK(model->round(TileWeights::two_bits, 1).empty());
+  Context::Options options;
+  options.context_length = 100;
+  options.num_slots = 2;
+  Context branching(model, std::make_shared<ThreadPool>(1), options);
+  SelfDraft draft(branching, 2);
+  const auto plain = context_of(KvType::f16, 1);
+  std::mt19937 random(9);
+  const std::vector<Token> text = some_text(random, 60), drafts = some_text(random, 30);
+  read(*plain, {text.begin(), text.end() - 1});
+  read(branching, {text.begin(), text.end() - 1}, 1);
+  const std::vector<Row> expected = plain_rows(*plain, text, drafts);
+  const auto read_drafts = [&] {
+    CHECK(draft.length(1) == 59 && draft.end(1) == 100);
+    draft.decode({{1, &text.back(), 1, 1}});
+    const Row first = row(branching, 0);
+    CHECK(first != expected[0]);  // it is rounded
+    draft.decode({{1, drafts.data(), 2, 1}});
+    CHECK(draft.length(1) == 62 && branching.length(1) == 59 && draft.room_for_nodes(1, 0, 3) == 35);
+    const std::vector<int> root{-1, -1}, below{-1, -1, 0, 1};
+    draft.decode({{1, drafts.data() + 2, 2, 2, &root}});
+    const Row branch = row(branching, 0);
+    draft.decode({{1, drafts.data() + 3, 2, 2, &below}});
+    CHECK(draft.length(1) == 62);
+    draft.truncate(1, 0);  // of itself only
+    CHECK(draft.length(1) == 59 && branching.length(1) == 59 && branching.num_rounded_nodes(1) == 0);
+    draft.decode({{1, &text.back(), 1, 1}});
+    CHECK(row(branching, 0) == first);
+    draft.decode({{1, drafts.data(), 3, 1}});
+    CHECK(row(branching, 0) == branch);  // the same tokens as a chain
+  };
+  std::vector<Token> tokens{text.back()};
+  tokens.insert(tokens.end(), drafts.begin(), drafts.end());
+  read_drafts();
+  branching.decode({{1, tokens.data(), 31, 31}});
+  for (int i = 0; i < 31; ++i) CHECK(row(branching, i) == expected[idx(i)]);
+  CHECK(branching.length(1) == 90 && draft.length(1) == 90);
+  branching.truncate(1, 59);
+  read_drafts();
+  const std::vector<int> chain{-1, 0, 1};  // the target's tree replaces them, too
+  branching.decode({{1, tokens.data(), 4, 4, &chain}});
+  for (int i = 0; i < 4; ++i) CHECK(row(branching, i) == expected[idx(i)]);
+  branching.keep_path(1, {0, 1});
+  CHECK(branching.length(1) == 62 && draft.length(1) == 62);
+  CHECK_THROWS(branching.decode_rounded({{1, tokens.data(), 1, 1}}), std::logic_error, "nodes only");
+  branching.truncate(1, 59);
+  branching.set_cancel_check([] { return true; });
+  CHECK_THROWS(draft.decode({{1, tokens.data(), 20, 1}}), Cancelled, "cancelled");
+  branching.set_cancel_check(nullptr);
+  read_drafts();
 }
 
 TEST(a_tree_that_is_dropped_leaves_nothing) {
