@@ -146,6 +146,7 @@ class Rows:
             "ours, plain": self.ours("-md", "none"),
             "ours, draft, K = 12": self.ours(*draft, "-k", 12),
             "ours, draft (default)": self.ours(*draft),
+            "ours, itself (default)": self.ours("--draft", "self"),
         }
         return {name: run for name, run in rows.items() if any(word in name for word in self.arguments.rows)}
 

@@ -384,6 +384,7 @@ void LoadedModels::stream_target() {
   forecast.stay = bytes.stay + bytes.slots;
   forecast.read_by_a_pass = bytes.streamed;
   forecast.reads_experts = bytes.slots < bytes.experts;
+  forecast.missing_experts = static_cast<double>(bytes.experts - std::min(bytes.experts, bytes.slots));
   if (has_draft(plan_.draft_source))
     forecast.read_without_draft = bytes.streamed - std::min(bytes.streamed, plan.draft + bytes.copies);
   note(file + " is larger than the memory: " + forecast.text());

@@ -102,16 +102,26 @@ StreamingForecast StreamingForecast::of(const StreamingPlan& plan, double bytes_
                              bytes_per_second, {},   plan.pass,  plan.draft_pass};
   if (plan.draft > 0) forecast.read_without_draft = read(stay + plan.draft);
   if (plan.copies > 0) forecast.read_without_draft = read(plan.for_weights());
+  const auto missing = [&](std::uint64_t memory) {
+    return static_cast<double>(plan.experts - std::min(plan.experts, memory - std::min(memory, single)));
+  };
+  forecast.missing_experts = missing(stay);
+  forecast.missing_without_draft = missing(plan.copies > 0 ? plan.for_weights() : stay + plan.draft);
+  forecast.used_experts = plan.used_experts;
   return forecast;
 }
 
 bool StreamingForecast::draft_pays() const {
   if (!read_without_draft) return true;
-  const auto seconds = [&](std::uint64_t bytes) {
-    return std::max({static_cast<double>(bytes) / bytes_per_second, pass / memory_speed, 1e-9});
+  const auto seconds = [&](std::uint64_t single, double missing, int tokens) {
+    const double bytes = static_cast<double>(single) + missing * (1.0 - std::pow(1.0 - used_experts, tokens));
+    return std::max({bytes / bytes_per_second, pass / memory_speed, 1e-9});
   };
-  const double with = seconds(read_by_a_pass), without = seconds(*read_without_draft);
-  return predicted_gain(draft_pass / memory_speed / with, usual_acceptance) * without >= least_gain * with;
+  const double with = seconds(read_by_a_pass, missing_experts, 1),
+               without = seconds(*read_without_draft, missing_without_draft, 1);
+  const auto cost_of_pass = [&](int tokens) { return seconds(read_by_a_pass, missing_experts, tokens) / with; };
+  const double gain = predicted_gain(draft_pass / memory_speed / with, usual_acceptance, cost_of_pass);
+  return gain * without >= least_gain * with;
 }
 
 std::string StreamingForecast::text() const {
@@ -122,7 +132,10 @@ std::string StreamingForecast::text() const {
     text += "; every pass reads " + gigabytes(bytes) + " from the disk at " + gigabytes(bytes_per_second) +
             "/s, about " + format("%.2g s", bytes / bytes_per_second);
   }
-  if (reads_experts) text += "; experts that are used less are read when they are chosen";
+  if (reads_experts) {
+    text += "; experts that are used less are read when they are chosen, at most " +
+            gigabytes(missing_experts * used_experts) + " for a token";
+  }
   if (!read_without_draft) return text + "; a draft model (-md) makes a pass worth several tokens";
   text += "; drafts make a pass worth several tokens";
   if (*read_without_draft < read_by_a_pass) {
@@ -160,6 +173,7 @@ StreamingPlan plan_streaming(const GeneratorOptions& options, std::uint64_t cach
   plan.budget = options.memory.empty() ? available / 16 * 15 : parse_memory(options.memory);
   plan.weights = weights_of(target);
   plan.experts = experts_of(target);
+  plan.used_experts = used_experts(target.front());
   plan.others = process_bytes + caches + scratch_of(target, options.n_batch, rows);
   plan.pass = pass_bytes(target, false);
   if (draft.empty()) return plan;

@@ -17,6 +17,7 @@ struct StreamingPlan {
   std::uint64_t budget = 0;         // for the whole process: options.memory, or most of what is available; 0: unknown
   std::uint64_t weights = 0;        // of the target
   std::uint64_t experts = 0;        // of these, all experts'
+  double used_experts = 1;          // the share of them that a token uses
   std::uint64_t others = 0;         // caches, drafts, scratch memory, the process itself
   std::uint64_t draft = 0;          // of these, a draft model's weights and scratch memory
   std::uint64_t copies = 0;         // of all matrices but the output, with which the target drafts for itself
@@ -52,10 +53,15 @@ struct StreamingForecast {
   // Bytes that a pass would read if the memory of the draft were the target's; nullopt: there is no draft.
   std::optional<std::uint64_t> read_without_draft;
   double pass = 0, draft_pass = 0;  // as in the plan
+  // Of experts, those that a pass may have to read, with the draft and without: as if all were used alike, so that no
+  // choice of those that stay is better than another.
+  double missing_experts = 0, missing_without_draft = 0;  // bytes
+  double used_experts = 1;                                // as in the plan
 
   // By the plan alone; of a plan that needs streaming.
   static StreamingForecast of(const StreamingPlan& plan, double bytes_per_second);
-  // Whether drafts are predicted to gain more than their model's memory would; true if there is none.
+  // Whether drafts are predicted to gain more than their model's memory would; true if there is none. A draft often
+  // uses other experts than the token before it.
   bool draft_pays() const;
   // "of 18.50 GB of weights, 11.20 GB stay; every pass reads 7.30 GB from the disk at 3.10 GB/s, about 2.4 s; ..."
   std::string text() const;

@@ -11,13 +11,6 @@ constexpr double small_draft = 200e6;   // weights; in smaller models only float
 constexpr double cost_of_token = 0.03;  // of one more token in the target's pass, in passes
 constexpr int most_drafts = 16;
 
-double used_experts(const GgufFile& file) {
-  const std::string prefix = file.string("general.architecture").value_or("") + ".";
-  const double all = file.number(prefix + "expert_count").value_or(0.0),
-               used = file.number(prefix + "expert_used_count").value_or(0.0);
-  return all > 0.0 && used > 0.0 ? std::min(1.0, used / all) : 1.0;
-}
-
 // Bytes of a draft model's matrix, which may be fewer than in the file.
 double draft_bytes(const GgufTensor& tensor, bool is_output, bool is_small) {
   const auto elements = static_cast<double>(tensor.elements()), bytes = static_cast<double>(tensor.bytes);
@@ -30,6 +23,13 @@ double draft_bytes(const GgufTensor& tensor, bool is_output, bool is_small) {
 }
 
 }  // namespace
+
+double used_experts(const GgufFile& file) {
+  const std::string prefix = file.string("general.architecture").value_or("") + ".";
+  const double all = file.number(prefix + "expert_count").value_or(0.0),
+               used = file.number(prefix + "expert_used_count").value_or(0.0);
+  return all > 0.0 && used > 0.0 ? std::min(1.0, used / all) : 1.0;
+}
 
 double pass_bytes(const std::vector<GgufFile>& parts, bool as_draft) {
   const bool has_output = find_tensor(parts, "output.weight") != nullptr;
@@ -52,18 +52,21 @@ double pass_bytes(const std::vector<GgufFile>& parts, bool as_draft) {
   return sum;
 }
 
-BestDrafts best_drafts(double cost, double acceptance) {
+BestDrafts best_drafts(double cost, double acceptance, const CostOfPass& cost_of_pass) {
   BestDrafts best = {0, 0.0};
   double tokens = 1.0, accepted = 1.0;
   for (int k = 1; k <= most_drafts; ++k) {
     accepted *= acceptance;
     tokens += accepted;
-    const double gain = tokens / (1.0 + k * (cost + cost_of_token));
+    const double pass = cost_of_pass ? cost_of_pass(k + 1) : 1.0;
+    const double gain = tokens / (pass + k * (cost + cost_of_token));
     if (gain > best.gain) best = {k, gain};
   }
   return best;
 }
 
-double predicted_gain(double cost, double acceptance) { return best_drafts(cost, acceptance).gain; }
+double predicted_gain(double cost, double acceptance, const CostOfPass& cost_of_pass) {
+  return best_drafts(cost, acceptance, cost_of_pass).gain;
+}
 
 }  // namespace specdec

@@ -84,14 +84,14 @@ class Generator:
         models trained on Python source).
     draft: path or "hf:..." of a model with the same vocabulary, or of a head or block drafter for the target; "mtp" for
         the target's own head (multi-token prediction layers, which its file must have); "self" for the target itself,
-        once more in memory, rounded to 3 or 2 bits, for models without a small one of their family; "suffix" for suffix
-        decoding, which drafts what most often followed the longest match of the last tokens in the prompt, the output
-        or earlier outputs; "ngram" for prompt lookup, which drafts what followed the latest occurrence of the last 1 to
-        3 tokens (a file with such a name is given as "./ngram" or as a Path); "auto" for the first of these that
-        exists: "mtp"; a block drafter, head or small model for this target, next to it or in the hub's cache; the one
-        that the Hugging Face hub has for it; suffix decoding, with a RuntimeWarning; "none" for no drafts; None: "mtp"
-        if the file has such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled
-        draft). A list holds a model or "mtp", "suffix", or both, and overrides `suffix`.
+        rounded to 3 or 2 bits, for models without a small one of their family; "suffix" for suffix decoding, which
+        drafts what most often followed the longest match of the last tokens in the prompt, the output or earlier
+        outputs; "ngram" for prompt lookup, which drafts what followed the latest occurrence of the last 1 to 3 tokens
+        (a file with such a name is given as "./ngram" or as a Path); "auto" for the first of these that exists: "mtp";
+        a block drafter, head or small model for this target, next to it or in the hub's cache; the one that the Hugging
+        Face hub has for it; suffix decoding, with a RuntimeWarning; "none" for no drafts; None: "mtp" if the file has
+        such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled draft). A list
+        holds a model or "mtp", "suffix", or both, and overrides `suffix`.
     suffix: with a draft model, also copies text that repeats earlier text, as with "suffix", when that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents); if it ends in ".ids", of token ids,
         one document per line. Suffix decoding also copies from it. Its index is saved in FILE.index, or

@@ -1,4 +1,4 @@
-"""The target as its own draft, with rounded weights over its own cache: no text changes, and no prompt is read twice."""
+"""The target as its own draft, rounded, over its own cache: no text changes, and no prompt is read twice."""
 
 from __future__ import annotations
 

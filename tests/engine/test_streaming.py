@@ -65,21 +65,34 @@ def test_texts_and_log_probabilities(
         assert outputs(generator, temperature=temperature, num_draft_tokens=k) == expected
 
 
-@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("spare", [None, 2, 4, 6])
 def test_the_target_in_few_bits_drafts_for_itself(
-    streams: bool, target_path: pathlib.Path, cache: pathlib.Path
+    spare: int | None, target_path: pathlib.Path, cache: pathlib.Path
 ) -> None:
+    """The more memory, the more of its matrices need no copy."""
     with sd.Generator(str(target_path), n_threads=2, n_ctx=256, draft="none") as generator:
         expected = outputs(generator, temperature=0)
-    options = dict(draft="self", num_draft_tokens=4, suffix=False)
+    options: dict[str, object] = dict(draft="self", num_draft_tokens=4, suffix=False)
+    if spare is not None:
+        options |= dict(tile_cache=str(cache), draft_weights="3-bit")
     with (
-        streaming(target_path, tile_cache=str(cache), **options)
-        if streams
-        else sd.Generator(str(target_path), n_threads=2, n_ctx=256, **options)  # type: ignore[arg-type]
+        sd.Generator(str(target_path), n_threads=2, n_ctx=256, **options)  # type: ignore[arg-type]
+        if spare is None
+        else streaming(target_path, memory_that_streams(target_path, spare, **options), **options)
     ) as generator:
         assert outputs(generator, temperature=0) == expected
         stats = generator.stats
         assert stats is not None and stats.accepted > stats.drafted / 2
+
+
+def test_a_target_that_fits_without_its_copies(target_path: pathlib.Path, cache: pathlib.Path) -> None:
+    options = dict(draft="self", draft_weights="3-bit", tile_cache=str(cache))
+    memory = memory_that_streams(target_path, 9, **options)
+    with (
+        pytest.warns(RuntimeWarning, match="fits into the memory, but its rounded copies"),
+        sd.Generator(str(target_path), memory=memory, n_ctx=256, **options) as generator,  # type: ignore[arg-type]
+    ):
+        assert generator.generate(PROMPTS[0], max_tokens=9).tokens
 
 
 def test_several_requests_share_passes(
@@ -210,8 +223,9 @@ def test_a_start_reads_experts_once(tmp_path: pathlib.Path, cache: pathlib.Path)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+@pytest.mark.parametrize("draft", ["none", "self"])
 def test_the_process_stays_within_the_memory(
-    specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path, memory: str
+    draft: str, specdec: pathlib.Path, target_path: pathlib.Path, cache: pathlib.Path
 ) -> None:
     """Private memory, at its peak; pages of mapped files are the system's."""
     watch = (
@@ -226,7 +240,8 @@ def test_the_process_stays_within_the_memory(
         "print(most, run.wait())\n"
     )
     command = [sys.executable, "-c", watch, str(specdec), "generate", "-m", str(target_path)]
-    command += ["-md", "none", "-c", "256"]
+    memory = memory_that_streams(target_path, 4, draft=draft, tile_cache=str(cache))
+    command += ["--draft", draft, "-c", "256", "-t", "2"]
     command += ["-p", PROMPTS[0], "-n", "60", "--memory", memory, "--tile-cache", str(cache)]
     kibibytes, code = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert code == 0 and 0 < kibibytes <= int(memory[:-1]) * 1024

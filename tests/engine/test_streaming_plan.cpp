@@ -136,6 +136,24 @@ TEST(a_draft_pays_if_its_tokens_outweigh_what_its_memory_displaces) {
   CHECK(!pays(60000000, 50000000) && pays(900000000, 800000000));  // where the disk is not slower still
 }
 
+// Of 128 experts a token uses 8, and eight tokens may use half of them.
+TEST(drafts_of_a_mixture_read_further_experts) {
+  StreamingForecast forecast{10000000000, 5000000000, 0, true, 1e9, {}};
+  forecast.pass = 1e9;
+  forecast.draft_pass = 0.02e9;
+  forecast.read_without_draft = 0;
+  const auto pays = [&](double missing, double without, double used) {
+    forecast.missing_experts = missing;
+    forecast.missing_without_draft = without;
+    forecast.used_experts = used;
+    return forecast.draft_pays();
+  };
+  CHECK(pays(5e9, 5e9, 1.0));              // all are used
+  CHECK(!pays(5e9, 4.5e9, 8.0 / 128.0));   // each further token reads nearly as much as the first
+  CHECK(pays(0.2e9, 0.2e9, 8.0 / 128.0));  // few bytes are read
+  CHECK(!pays(2e9, 0.1e9, 8.0 / 128.0));
+}
+
 TEST(a_draft_that_was_found_is_left_out_if_it_does_not_pay) {
   GeneratorOptions options;
   options.target = target_path;
