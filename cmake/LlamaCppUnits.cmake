@@ -25,7 +25,7 @@ function(specdec_llama_cpp_units)
   set(models ${files})
   list(FILTER models INCLUDE REGEX "/models/")
   set(not_hot ${files})
-  list(FILTER not_hot INCLUDE REGEX "/llama-(adapter|arch|chat|grammar|mmap|model|model-loader|model-saver|quant|sampler)\\.cpp$")
+  list(FILTER not_hot INCLUDE REGEX "/(llama-(adapter|arch|chat|grammar|mmap|model|model-loader|model-saver|quant|sampler|vocab)|unicode|unicode-data)\\.cpp$")
   set(core ${files})
   list(REMOVE_ITEM core ${models} ${not_hot})
 

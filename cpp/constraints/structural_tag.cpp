@@ -93,7 +93,7 @@ class Checker {
     num_places_ += times;
     if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
     collect(format);
-    if (type == "json_schema" || type == "qwen_xml_parameter") check_schema(format, pointer);
+    if (type == "json_schema") check_schema(format, pointer);
     if (type == "regex") check_regex(format, pointer, times);
     if (type == "grammar") check_grammar(format, pointer);
     visit_parts(format, [&](Json& part, const std::string& place) { check(part, pointer + place, times, depth + 1); });
@@ -123,7 +123,6 @@ class Checker {
     static const std::map<std::string, std::vector<const char*>> members = {
         {"const_string", {"value"}},
         {"json_schema", {"json_schema"}},
-        {"qwen_xml_parameter", {"json_schema"}},
         {"any_text", {}},
         {"any_tokens", {}},
         {"regex", {"pattern"}},
@@ -272,7 +271,9 @@ class Checker {
   }
 
   void check_schema(Json& format, const std::string& pointer) {
-    if (!format.contains("json_schema")) return;  // xgrammar reports it
+    if (format.value("style", Json("json")) != "json")
+      fail(pointer + "/style", "must be \"json\"; give arguments in another form as tools of a chat");
+    if (!format.value("excludes", Json::array()).empty()) fail(pointer + "/excludes", "cannot be used with a schema");
     SchemaStyle style;
     style.is_strict = is_strict_;
     style.is_whole = false;
@@ -287,9 +288,7 @@ class Checker {
         at(pointer + "/json_schema", [&] { return schema_grammar(format.at("json_schema").dump(), style); });
     for (const std::string& place : grammar.ignored)
       out_.ignored.push_back(in_the_document(pointer + "/json_schema", is_older_) + place);
-    if (format.at("type") == "json_schema")
-      format = {{"type", "grammar"}, {"grammar", "root ::= " + grammar.root + "\n" + grammar.rules}};
-    else format["max_whitespace_cnt"] = style.max_whitespace;
+    format = {{"type", "grammar"}, {"grammar", "root ::= " + grammar.root + "\n" + grammar.rules}};
   }
 
   // Becomes a grammar with the automaton that our reader makes of it.

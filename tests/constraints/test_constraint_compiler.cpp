@@ -641,6 +641,12 @@ TEST(structural_tags_that_are_wrong) {
   fails(R"({"structures": [{"begin": "a"}], "triggers": ["a"]})", "each of /structures has a begin");
   fails(R"({"format": {}})", "/format is not a format");
   fails(R"({"format": {"type": "hiccup"}})", "/format/type is \"hiccup\", which is not a type of format");
+  // The schema would be enforced in the form of JSON only.
+  fails(R"({"format": {"type": "qwen_xml_parameter", "json_schema": {}}})", "which is not a type of format");
+  fails(R"({"format": {"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}})",
+        "/format/style must be \"json\"");
+  fails(R"({"format": {"type": "json_schema", "json_schema": {}, "excludes": ["x"]}})",
+        "/format/excludes cannot be used with a schema");
   fails(R"({"format": {"type": "regex", "pattern": "(a"}})",
         "structural_tag cannot be used: /format/pattern is not valid: '(' at character 1: the group is not closed");
   fails(R"({"format": {"type": "regex", "pattern": "a^b"}})", "/format/pattern");
