@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <climits>
 #include <cstring>
 #include <stdexcept>
@@ -52,7 +51,7 @@ int tokens_per_pass(const Context::Options& options) {
 }
 
 PassPolicy::Limits policy_limits(const Context::Options& options, const Context::Setup& setup) {
-  return {options.batch_size, options.context_length, !setup.is_recurrent, setup.allows_padding};
+  return {options.batch_size, options.context_length, !setup.is_recurrent, setup.allows_padding, setup.pads_trees};
 }
 
 // Cells of a slot, including those that padding needs after its tokens.
@@ -142,7 +141,7 @@ Context::Context(const std::shared_ptr<const Model>& model, std::shared_ptr<Thre
 Context::Setup Context::whole_model_setup(const Model& model, const Options& options) {
   const int most_rows = options.width > 0 ? options.width : options.max_rows;
   Setup setup{model.cache_bytes(num_cells(options), options.kv_type), !model.can_roll_back(), most_rows};
-  setup.reads_trees = true;
+  setup.reads_trees = setup.pads_trees = true;
   return setup;
 }
 
@@ -315,7 +314,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
 const std::vector<PassPolicy::Slot>& Context::slots_for_policy() {
   policy_slots_.clear();
   for (int slot = 0; slot < options_.num_slots; ++slot)
-    policy_slots_.push_back({text(slot).next_cell(), text(slot).cell_of(text(slot).prompt_end)});
+    policy_slots_.push_back(
+        {text(slot).next_cell(), text(slot).cell_of(text(slot).prompt_end), text(slot).num_nodes()});
   return policy_slots_;
 }
 
@@ -339,6 +339,10 @@ void Context::run(const PlannedPass& pass) {
   }
   for (const PassPart& part : pass.parts) {
     const int slot = part.slot, num_read = part.num_tokens + part.num_padding;
+    if (text(slot).num_nodes() > 0) {
+      drop_nodes_of_padding(part);
+      continue;
+    }
     text(slot).length -= part.num_padding;
     if (recurrent_) {
       recurrent_->end_pass(slot, picture == nullptr ? num_read : 1);  // no row of a picture is taken back
@@ -522,7 +526,32 @@ void Context::add(const PassPart& part) {
     else add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
   }
   if (part.parents != nullptr) add_nodes(part, num_nodes);
-  for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, next_position(part.slot), false);
+  add_padding(part);
+}
+
+// Behind a tree, at the positions after those of its nodes.
+void Context::add_padding(const PassPart& part) {
+  SlotText& text = this->text(part.slot);
+  if (text.num_nodes() == 0) {
+    for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, next_position(part.slot), false);
+    return;
+  }
+  const Position after = next_position(part.slot) + text.num_levels();
+  for (int i = 0; i < part.num_padding; ++i) {
+    batch_->add(0, after + i, part.slot, makes_all_rows_);
+    text.visible.push_back(std::uint64_t{1} << text.visible.size());
+  }
+  set_tree(llama_get_memory(context_.get()), part.slot, next_position(part.slot), text.visible);
+}
+
+void Context::drop_nodes_of_padding(const PassPart& part) {
+  if (part.num_padding == 0) return;
+  SlotText& text = this->text(part.slot);
+  text.visible.resize(text.visible.size() - idx(part.num_padding));
+  const Position first = next_position(part.slot);
+  llama_memory_t memory = llama_get_memory(context_.get());
+  llama_memory_seq_rm(memory, part.slot, (first + text.num_levels()).value, -1);
+  set_tree(memory, part.slot, first, text.visible);
 }
 
 void Context::add_nodes(const PassPart& part, int num_nodes) {
@@ -534,7 +563,7 @@ void Context::add_nodes(const PassPart& part, int num_nodes) {
     const int parent = (*part.parents)[node];
     const std::uint64_t above = parent < 0 ? 0 : visible[idx(parent)];
     visible.push_back(above | std::uint64_t{1} << node);
-    batch_->add(known(part.tokens[i]), first + static_cast<int>(std::bitset<64>(above).count()), part.slot,
+    batch_->add(known(part.tokens[i]), first + SlotText::num_visible(above), part.slot,
                 i >= part.num_tokens - part.num_rows);
   }
   set_tree(llama_get_memory(context_.get()), part.slot, first, visible);

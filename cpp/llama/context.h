@@ -70,6 +70,7 @@ class Context : public WindowedModel {
     bool makes_embeddings = false;  // for every token of a pass with rows; such a model may lack a cache
     bool allows_padding = true;
     bool reads_trees = false;   // as far as its memory allows it
+    bool pads_trees = false;    // to make passes over several as wide
     Position first_position{};  // of a slot's cells
     const Context* target =
         nullptr;  // its embeddings, output matrix, keys and values replace those that the file lacks
@@ -150,6 +151,8 @@ class Context : public WindowedModel {
   bool reads_in_pieces() const { return shape().has_value(); }
   void add(Token token, int slot, Position position, bool makes_row);
   void add_nodes(const PassPart& part, int num_nodes);
+  void add_padding(const PassPart& part);
+  void drop_nodes_of_padding(const PassPart& part);
   Token known(Token token) const;
   void skip(int slot) { ++text(slot).length; }  // counts a token that is not read
   // Counts a place of a picture that is not read. like: the context whose positions this one has; null: it takes none.

@@ -32,15 +32,13 @@ void PassPolicy::plan_picture(const PassInput& input) {
 // each of several adjacent slots, and the rest goes into further passes. Padding makes it one.
 void PassPolicy::plan_one(const std::vector<PassInput>& inputs, const std::vector<Slot>& slots) {
   int width = 0, num_rows = 0;
-  bool has_tree = false;
   for (const PassInput& input : inputs) {
     width = std::max(width, input.num_tokens);
     num_rows += input.num_rows;
-    has_tree = has_tree || input.parents != nullptr;
   }
   PlannedPass& pass = passes_.add();
   pass.end_row = num_rows > 0 ? INT_MAX : 0;  // heads make more rows than they are asked for
-  const bool is_padded = inputs.size() > 1 && !has_tree && is_worth_padding(inputs, slots, width);
+  const bool is_padded = inputs.size() > 1 && is_worth_padding(inputs, slots, width);
   auto input = inputs.begin();
   for (int slot = inputs.front().slot; slot <= inputs.back().slot; ++slot) {
     const bool has_input = input->slot == slot;
@@ -61,8 +59,13 @@ bool PassPolicy::is_worth_padding(const std::vector<PassInput>& inputs, const st
   constexpr int cost_of_weights = 8;
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
   if (!limits_.allows_padding || !limits_.takes_back || padded > limits_.batch_size) return false;
+  const auto has_tree = [](const PassInput& input) { return input.parents != nullptr; };
+  const bool has_trees = std::any_of(inputs.begin(), inputs.end(), has_tree);
+  if (has_trees && !limits_.pads_trees) return false;
   for (int slot = first; slot <= last; ++slot) {
-    if (slots[idx(slot)].next.value + width > limits_.context_length) return false;
+    const int num_nodes = slots[idx(slot)].num_nodes;
+    if (slots[idx(slot)].next.value + num_nodes + width > limits_.context_length) return false;
+    if (has_trees && num_nodes + width > max_tree_nodes) return false;
   }
   int passes = 0, num_tokens = 0;
   left_.clear();

@@ -16,7 +16,8 @@ struct PassPart {
   const Token* tokens;
   int num_tokens;
   int num_rows;                               // of logits, for the last tokens
-  int num_padding;                            // tokens after its own, which are removed from the cache after the pass
+  int num_padding;                            // tokens after its own, which are removed from the cache after the pass;
+                                              // behind a tree, nodes that no other sees
   const std::vector<int>* parents = nullptr;  // as in PassInput
   const Picture* picture = nullptr;           // likewise; from its row `first_row` on
   int first_row = 0;
@@ -58,10 +59,12 @@ class PassPolicy {
     int context_length = 0;  // tokens per slot of the cache
     bool takes_back = true;  // cells can be removed after a pass; false: a recurrent state can only be restored
     bool allows_padding = true;
+    bool pads_trees = false;  // also where a slot holds nodes of a tree, or gets some
   };
   struct Slot {
-    Cell next;        // of the token that it reads next
-    Cell prompt_end;  // after the prompt's last token
+    Cell next;          // of the token that it reads next
+    Cell prompt_end;    // after the prompt's last token
+    int num_nodes = 0;  // of a tree, after the last token
   };
 
   explicit PassPolicy(const Limits& limits) : limits_(limits) {}

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <vector>
 
@@ -56,6 +57,12 @@ struct SlotText {
     return place;
   }
   int num_nodes() const { return static_cast<int>(visible.size()); }
+  static int num_visible(std::uint64_t nodes) { return static_cast<int>(std::bitset<64>(nodes).count()); }
+  int num_levels() const {
+    int most = 0;
+    for (const std::uint64_t nodes : visible) most = std::max(most, num_visible(nodes));
+    return most;
+  }
   void clear_nodes() {
     visible.clear();
     has_rounded_nodes = false;

@@ -233,6 +233,97 @@ TEST(passes_with_rounded_weights) {
   read_drafts();
 }
 
+// Several slots share one pass over the weights, also where their trees differ in size and one has a chain: the
+// padding behind a tree leaves nothing, whether its next level follows or a path is kept.
+TEST(trees_of_several_slots) {
+  constexpr int num_slots = 4;
+  const auto plain = context_of(KvType::f16, 2), branching = context_of(KvType::f16, 2, num_slots);
+  std::mt19937 random(13);
+  for (int round = 0; round < 8; ++round) {
+    std::vector<std::vector<Token>> texts;
+    std::vector<Tree> trees;
+    for (int slot = 0; slot < num_slots; ++slot) {
+      texts.push_back(some_text(random, 5 + static_cast<int>(random() % 90)));
+      trees.push_back(Tree::random(random, 4 + static_cast<int>(random() % 10)));
+      branching->truncate(slot, 0);
+      read(*branching, texts.back(), slot);
+    }
+    const int chain = round % num_slots, idle = (round + 1 + round / 4) % num_slots;
+    std::vector<std::vector<int>> parents(num_slots);
+    std::vector<int> next(num_slots, 0);  // node
+    const auto expect = [&](int slot, int node, const Row& found) {
+      plain->truncate(0, 0);
+      read(*plain, {texts[idx(slot)].begin(), texts[idx(slot)].end() - 1});
+      const Tree& tree = trees[idx(slot)];
+      CHECK(found == plain_rows(*plain, texts[idx(slot)], tokens_of(tree, tree.path_to(node))).back());
+    };
+    for (bool more = true; more;) {  // level by level
+      more = false;
+      std::vector<PassInput> inputs;
+      std::vector<std::pair<int, int>> nodes;  // slot, node
+      for (int slot = 0; slot < num_slots; ++slot) {
+        const Tree& tree = trees[idx(slot)];
+        const int begin = next[idx(slot)];
+        if (begin == tree.size() || slot == chain || (slot == idle && random() % 2 == 0)) continue;
+        int end = begin;
+        for (; end < tree.size() && tree.depths[idx(end)] == tree.depths[idx(begin)]; ++end) {
+          parents[idx(slot)].push_back(tree.parents[idx(end)]);
+          nodes.push_back({slot, end});
+        }
+        inputs.push_back({slot, tree.tokens.data() + begin, end - begin, end - begin, &parents[idx(slot)]});
+        next[idx(slot)] = end;
+      }
+      for (int slot = 0; slot < num_slots; ++slot)
+        more = more || (slot != chain && next[idx(slot)] < trees[idx(slot)].size());
+      if (inputs.empty()) continue;
+      branching->decode(inputs);
+      std::vector<Row> rows;
+      for (std::size_t i = 0; i < nodes.size(); ++i) rows.push_back(row(*branching, static_cast<int>(i)));
+      for (std::size_t i = 0; i < nodes.size(); ++i) expect(nodes[i].first, nodes[i].second, rows[i]);
+    }
+    // All trees in one pass, and the chain.
+    std::vector<PassInput> inputs;
+    std::vector<std::vector<Token>> tokens;
+    for (int slot = 0; slot < num_slots; ++slot) {
+      const int length = static_cast<int>(texts[idx(slot)].size()) - 1;
+      branching->truncate(slot, length);
+      tokens.push_back(trees[idx(slot)].tokens);
+      tokens.back().insert(tokens.back().begin(), texts[idx(slot)].back());
+    }
+    for (int slot = 0; slot < num_slots; ++slot) {
+      const int count = static_cast<int>(tokens[idx(slot)].size());
+      inputs.push_back({slot, tokens[idx(slot)].data(), count, count});
+      if (slot != chain) inputs.back().parents = &trees[idx(slot)].parents;
+    }
+    branching->decode(inputs);
+    CHECK(branching->pass_size() % num_slots == 0);  // as wide as the widest
+    std::vector<Row> rows;
+    for (const PassInput& input : inputs) {
+      for (int i = 0; i < input.num_tokens; ++i) rows.push_back(row(*branching, static_cast<int>(rows.size())));
+    }
+    std::size_t at = 0;
+    for (int slot = 0; slot < num_slots; ++slot) {
+      const Tree& tree = trees[idx(slot)];
+      for (int node = -1; node < tree.size(); ++node, ++at) {
+        if (slot != chain) expect(slot, node, rows[at]);
+      }
+    }
+    for (int slot = 0; slot < num_slots; ++slot) {
+      if (slot == chain) continue;
+      const std::vector<int> path = trees[idx(slot)].path_to(trees[idx(slot)].size() - 1);
+      branching->keep_path(slot, path);
+      const Token last = 17;
+      branching->decode({{slot, &last, 1, 1}});
+      const Row found = row(*branching, 0);
+      plain->truncate(0, 0);
+      read(*plain, {texts[idx(slot)].begin(), texts[idx(slot)].end() - 1});
+      plain_rows(*plain, texts[idx(slot)], tokens_of(trees[idx(slot)], path));
+      plain->decode({{0, &last, 1, 1}});
+      CHECK(found == row(*plain, 0));
+    }
+  }
+}
+
 TEST(a_tree_that_is_dropped_leaves_nothing) {
   const auto plain = context_of(KvType::f16, 1), branching = context_of(KvType::f16, 1, 2);
   std::mt19937 random(3);

@@ -381,7 +381,7 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
 bool AdaptiveDraftLength::worth_a_tree(const Sequence& s, int num_unread, bool fills_blocks) {
   has_model_ = true;
   fills_blocks_ = fills_blocks_ || fills_blocks;
-  if (num_sequences_ > 1 || target_costs_.empty() || draft_costs_.empty()) return false;
+  if (target_costs_.empty() || draft_costs_.empty()) return false;
   return pays(s, typical_, draft_pass_ + catch_up(num_unread), false);
 }
 
