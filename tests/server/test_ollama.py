@@ -190,6 +190,7 @@ def test_the_version(server: Server) -> None:
             {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}]},
             "messages[0].tool_calls[0].function.arguments",
         ),
+        ("chat", {"messages": [{"role": "assistant", "tool_calls": {"function": {}}}]}, "messages[0].tool_calls"),
         ("chat", {"messages": MESSAGES, "think": "deep"}, "think"),
         ("chat", {"messages": MESSAGES, "format": "xml"}, "format"),
         ("chat", {"messages": MESSAGES, "tools": [{"type": "x"}]}, "tools[0].type"),

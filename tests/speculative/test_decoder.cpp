@@ -65,6 +65,7 @@ TEST(exactly_max_tokens) {
       CHECK(s->finish == Finish::max_tokens);
       CHECK(s->stats.tokens == max_tokens);
       CHECK(s->stats.accepted <= s->stats.drafted);
+      CHECK((draft.num_passes == 0) == (k == 0));  // nobody waits for a draft that is not asked
     }
   }
 }
@@ -246,6 +247,17 @@ TEST(a_perfect_draft_is_always_accepted) {
   CHECK(s->stats.target_calls == 10);
   CHECK(s->stats.acceptance_rate() == 1.0);
   CHECK(s->stats.tokens_per_target_call() == 5.0);
+}
+
+TEST(drafts_are_chains_for_a_target_that_reads_no_trees) {
+  toy::Model target(8, 1), draft(8, 1);
+  target.branches = false;
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  auto s = sequence_of(prompt, 4, 50);
+  s->max_tree_size = 4;
+  run(decoder, *s);
+  CHECK(s->stats.target_calls == 10);
 }
 
 TEST(contexts_are_never_exceeded) {  // toy::Model throws past its context
