@@ -291,6 +291,9 @@ TEST(the_queue_is_bounded) {
 
 TEST(closing_ends_all_requests_and_joins) {
   Engine engine(2);
+  engine.in_pass = [&] {
+    while (!engine.cancelled()) std::this_thread::sleep_for(1ms);  // none ends before
+  };
   std::vector<std::shared_ptr<RequestHandle>> handles;
   for (int i = 0; i < 5; ++i) handles.push_back(engine.submit({toy::prompt_of(1500, 1), 400, 1}));
   wait_for_passes(engine, 1);
