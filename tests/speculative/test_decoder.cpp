@@ -360,6 +360,36 @@ TEST(a_failed_pass_of_a_recurrent_model_loses_nothing) {
   }
 }
 
+// However few tokens were lost with it: it cannot be read along with drafts.
+TEST(a_lost_picture_is_read_again) {
+  Picture picture;
+  picture.place = 1;
+  picture.num_rows = picture.num_positions = 3;
+  picture.key = "a picture";
+  const auto output_of = [&](int failing) {
+    toy::Model target(8, 1);
+    target.picture_key = picture.key;
+    target.most_rows = 8;
+    target.before_pass = [&](int pass) {
+      if (pass != failing) return;
+      target.truncate(0, 0);
+      throw Cancelled("stopped here");
+    };
+    Decoder decoder(target, nullptr);
+    auto s = sequence_of({0, in_picture, in_picture, in_picture, 1, 0}, 0, 6, 0.0);
+    s->pictures = {picture};
+    for (bool is_read = false; s->finish == Finish::none;) {
+      try {
+        if (!is_read) is_read = decoder.prefill(*s);
+        decoder.cycle({s.get()});
+      } catch (const Cancelled&) {
+      }
+    }
+    return s->tokens;
+  };
+  for (int failing = 1; failing <= 8; ++failing) CHECK(output_of(failing) == output_of(0));
+}
+
 TEST(invalid_logits_are_an_error_of_that_model) {
   const auto broken = [](float value) {
     return [value](const Tokens& context) { return std::vector<float>(8, context.size() == 7 ? value : 0.5f); };
@@ -566,6 +596,30 @@ TEST(a_constraint_and_bans_that_leave_nothing_are_an_error) {
   decoder.prefill(s);
   decoder.cycle({&s});
   CHECK(s.error != nullptr);
+}
+
+class SmallTrees final : public toy::DraftRule {
+ public:
+  bool worth_a_row(const Sequence&, int) override { return true; }
+  bool worth_a_draft(const Sequence&, double) override { return true; }
+  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
+  int largest_tree() const override { return 3; }
+};
+
+TEST(a_rule_limits_the_size_of_trees) {
+  SmallTrees rule;
+  Stats stats;
+  for (const bool adapts : {true, false}) {
+    toy::Model target(8, 1), draft(8, 2);
+    DraftModelProposer proposer(draft, 8);
+    Decoder decoder(target, &proposer);
+    const auto s = sequence_of(prompt, 12, 20);
+    s->max_tree_size = 12;
+    s->tree_adapts = adapts;
+    decoder.prefill(*s);
+    proposer.propose({{s.get(), 12, &rule}}, stats);
+    CHECK(s->tree.size() == (adapts ? 3 : 12));
+  }
 }
 
 class Listener final : public toy::DraftRule {
