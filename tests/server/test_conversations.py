@@ -117,9 +117,10 @@ def templates() -> dict[str, str]:
 def echo(specdec: pathlib.Path) -> Iterator[Server]:
     """A template that writes all that it knows."""
     template = (
-        "{% for m in messages %}<{{ m.role }}{{ m.tool_call_id }}>{{ m.content }}{% if m.reasoning_content %}[{{ m.reasoning_content }}]"
-        "{% endif %}{% for c in m.tool_calls or [] %}({{ c.id }} {{ c.function.name }} "
-        "{{ c.function.arguments | tojson }}){% endfor %}{% endfor %}"
+        "{% for m in messages %}<{{ m.role }}{{ m.tool_call_id }}>{{ m.content }}"
+        "{% if m.reasoning_content %}[{{ m.reasoning_content }}]{% endif %}"
+        "{% for c in m.tool_calls or [] %}({{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }})"
+        "{% endfor %}{% endfor %}"
         "{% if add_generation_prompt %}<assistant>{% endif %}"
     )
     with serving(specdec, "-c", 2048, "--chat-template", template) as running:

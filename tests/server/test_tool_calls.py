@@ -428,7 +428,10 @@ def test_a_streamed_response_is_the_same(caller: Server) -> None:
     assert without_ids(streamed["output"]) == without_ids(whole["output"])
     assert [event["item"] for event in events if event["type"] == "response.output_item.done"] == streamed["output"]
     for index, item in enumerate(streamed["output"]):
-        deltas = [event for event in events if event["type"].endswith(".delta") and event["output_index"] == index]
+        of_item = [event for event in events if event.get("output_index") == index]
+        added = [event["type"] for event in of_item if event["type"].endswith(".added")]
+        assert added == ["response.output_item.added", "response.content_part.added"][: 1 + ("content" in item)]
+        deltas = [event for event in of_item if event["type"].endswith(".delta")]
         assert {event["item_id"] for event in deltas} == {item["id"]}
         text = item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
         assert "".join(event["delta"] for event in deltas) == text
