@@ -196,16 +196,18 @@ TEST(a_cancelled_request_stops_reading_its_prompt) {
   CHECK(engine.passes < 20 + wish_of(2).max_tokens);  // of the 32 passes for the prompt, one
 }
 
-// Nobody else's work is lost by that.
+// Nobody else's work is lost by that: one that waits has none.
 TEST(a_pass_of_cancelled_requests_alone_is_interrupted) {
   Engine engine(2);
   Gate gate;
-  std::atomic<int> num_passes{0};
+  std::atomic<int> num_passes{0}, num_interrupted{0};
   engine.in_pass = [&] {
-    if (++num_passes >= 10) gate.wait();
+    if (++num_passes < 10) return;
+    gate.wait();
+    if (engine.cancelled()) ++num_interrupted;
   };
   const Wish long_wish{toy::prompt_of(5, 1), 1000, 1};
-  const auto first = engine.submit(long_wish), second = engine.submit(long_wish);
+  const auto first = engine.submit(long_wish), second = engine.submit(long_wish), waiting = engine.submit(wish_of(2));
   wait_for_passes(engine, 10);
   const std::size_t before = static_cast<std::size_t>(first->stats().tokens);
   first->cancel();
@@ -214,7 +216,9 @@ TEST(a_pass_of_cancelled_requests_alone_is_interrupted) {
   CHECK(tokens_of(*first).size() <= before + 1 && error_of(*first) == "the request was cancelled");
   (void)tokens_of(*second);
   CHECK(error_of(*second) == "the request was cancelled");
-  CHECK(engine.passes < 20);
+  CHECK(num_interrupted > 0);
+  CHECK(tokens_of(*waiting) == alone(wish_of(2)));
+  CHECK(engine.passes < 20 + wish_of(2).max_tokens);
 }
 
 TEST(a_dropped_handle_cancels_its_request) {
@@ -291,6 +295,9 @@ TEST(the_queue_is_bounded) {
 
 TEST(closing_ends_all_requests_and_joins) {
   Engine engine(2);
+  engine.in_pass = [&] {
+    while (!engine.cancelled()) std::this_thread::sleep_for(1ms);  // none ends before
+  };
   std::vector<std::shared_ptr<RequestHandle>> handles;
   for (int i = 0; i < 5; ++i) handles.push_back(engine.submit({toy::prompt_of(1500, 1), 400, 1}));
   wait_for_passes(engine, 1);

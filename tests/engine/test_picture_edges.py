@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from tests.models.projectors import FAMILIES, make_pair, make_pair_with_head, random_picture
+from tests.models.projectors import FAMILIES, make_pair, make_pair_with_head, make_projector, random_picture
 from tests.models.tiny_models import Block, block_drafter, damped, eagle3_head, with_mask
 
 import specdec_native as sd
@@ -84,3 +84,17 @@ def test_heads_read_the_rows_of_pictures(kind: str, name: str, tmp_path: pathlib
         for num_draft_tokens in (1, 4, "auto"):
             assert answer(gen, images=images, num_draft_tokens=num_draft_tokens) == expected
     assert gen.stats.drafted > 0
+
+
+def test_the_projector_next_to_a_model(tmp_path: pathlib.Path) -> None:
+    """Of those that are as wide as the model, the one whose name is most like the model's."""
+    target = make_pair("llava").target.write(tmp_path / "small.gguf")
+    (tmp_path / "mmproj-0.gguf").write_bytes(b"GGUF, damaged")
+    for seed, (name, width) in enumerate((("a", 96), ("large", 64), ("small", 64), ("small-wide", 96), ("tiny", 64))):
+        make_projector("llava", width, seed).write(tmp_path / f"mmproj-{name}.gguf")
+    named = {
+        name: answer(sd.Generator(target, None, mmproj=tmp_path / f"mmproj-{name}.gguf", n_threads=1))
+        for name in ("large", "small", "tiny")
+    }
+    assert answer(sd.Generator(target, None, n_threads=1)) == named["small"]
+    assert named["small"] not in (named["large"], named["tiny"])

@@ -175,6 +175,14 @@ def test_forms_of_a_picture(llava: Files, tmp_path: pathlib.Path) -> None:
         assert answer(gen, grey) == answer(gen, grey[:, :, np.newaxis])
 
 
+def test_each_picture_takes_the_same_number_of_tokens(llava: Files) -> None:
+    with generator(llava) as gen:
+        lengths = [
+            gen.generate("x", images=PICTURES[:1] * count, max_tokens=1).stats.prompt_tokens for count in range(4)
+        ]
+        assert lengths[3] - lengths[2] == lengths[2] - lengths[1] == lengths[1] - lengths[0] > 0
+
+
 def test_errors(llava: Files, tmp_path: pathlib.Path) -> None:
     with generator(llava) as gen:
         cut = tmp_path / "cut.png"

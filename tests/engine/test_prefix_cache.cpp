@@ -180,6 +180,9 @@ TEST(a_folder_outlives_the_process) {
         later.notes.empty());
   Machine other(0, folder.path, 1u << 30, 1 << 20, true, "another model");
   CHECK(other.restore(conversation(0, 600)) == 0 && other.notes.empty());
+  other.keep_idle(conversation(0, 520));
+  other.cache.reset();
+  CHECK(folder.files().size() == 3);  // both models' caches of this text
 }
 
 TEST(processes_share_a_folder) {

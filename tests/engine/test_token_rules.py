@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import Any
 
 import pytest
@@ -86,7 +87,10 @@ def test_dry_and_xtc_with_any_draft(gen: sd.Generator) -> None:
             }
             assert len({gen.generate(PROMPT, **common, num_draft_tokens=k).text for k in (0, 3, 7)}) == 1
     plain = gen.generate(PROMPT, max_tokens=60, temperature=0).text
-    assert gen.generate(PROMPT, max_tokens=60, temperature=0, dry_multiplier=5.0).text != plain
+    dry: dict[str, Any] = {"max_tokens": 60, "temperature": 0, "dry_multiplier": 5.0}
+    assert gen.generate(PROMPT, **dry).text != plain
+    assert gen.generate(PROMPT, **dry, dry_sequence_breakers=list(string.printable)).text == plain
+    assert gen.generate(PROMPT, **dry, dry_sequence_breakers=[]).text != plain
     assert gen.generate(PROMPT, max_tokens=60, temperature=0, xtc_probability=1.0).text == plain  # not when greedy
     for probability in (0.5, 1.0):
         xtc: dict[str, Any] = {"max_tokens": 40, "seed": 5, "xtc_probability": probability, "xtc_threshold": 0.05}

@@ -265,6 +265,14 @@ TEST(bad_parameters) {
                 "presence_penalty is inf; it must be a number of at least -1000000 and at most 1000000");
   check_invalid([](auto& p) { p.penalty_last_n = -2; },
                 "penalty_last_n is -2; it must be a whole number from -1 to 2147483647 (-1: all, 0: off)");
+  check_invalid([](auto& p) { p.dry.multiplier = -1; },
+                "dry_multiplier is -1; it must be a number of at least 0 and at most 1000000");
+  check_invalid([](auto& p) { p.dry.base = 0.9; },
+                "dry_base is 0.9; it must be a number of at least 1 and at most 1000000");
+  check_invalid([](auto& p) { p.dry.allowed_length = -1; },
+                "dry_allowed_length is -1; it must be a whole number from 0 to 2147483647");
+  check_invalid([](auto& p) { p.dry.penalty_last_n = -2; },
+                "dry_penalty_last_n is -2; it must be a whole number from -1 to 2147483647 (-1: all, 0: off)");
   check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; },
                 "a token of logit_bias is -1; it must be a whole number from 0 to 2147483647");
   check_invalid([](auto& p) { p.logit_bias = {{3, not_a_number}}; },

@@ -246,15 +246,17 @@ def test_structured_output(client: anthropic.Anthropic) -> None:
 
 
 def test_what_templates_know_of_thinking(specdec: pathlib.Path) -> None:
-    template = "{{ messages[0].content }} {{ enable_thinking }} {{ reasoning_effort }}"
+    template = "{{ messages[0].content }} {{ enable_thinking }} {{ reasoning_effort }} {{ name }}"
     with serving(specdec, "--chat-template", template) as server:
         for thinking, enabled in (("adaptive", True), ("enabled", True), ("disabled", False)):
             body = {"messages": MESSAGES, "thinking": {"type": thinking}, "output_config": {"effort": "low"}}
-            variables = {"enable_thinking": enabled, "reasoning_effort": "low"}
+            body["chat_template_kwargs"] = {"name": "a long name"}
+            variables = {"enable_thinking": enabled, "reasoning_effort": "low", "name": "a long name"}
             chat = {"messages": MESSAGES, "chat_template_kwargs": variables}
             expected = server.post("/v1/chat/completions/input_tokens", chat).json["input_tokens"]
             found = server.post("/v1/messages/count_tokens", body).json["input_tokens"]
-            assert found == expected != server.post("/v1/messages/count_tokens", {"messages": MESSAGES}).json
+            plain = server.post("/v1/messages/count_tokens", {"messages": MESSAGES}).json["input_tokens"]
+            assert found == expected > plain
 
 
 IGNORED: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from typing import Any
 
@@ -196,6 +197,13 @@ def test_others(server: Server, case: tuple[str, dict[str, Any], str]) -> None:
     path, body, field = case
     error = rejected(server.post(path, body))
     assert error["param"] == field and field in error["message"], error
+
+
+def test_the_range_of_token_ids(server: Server) -> None:
+    error = rejected(server.post("/detokenize", {"tokens": [4096]}))
+    (last,) = re.findall(r"from 0 to (\d+)", error["message"])
+    assert server.post("/detokenize", {"tokens": [int(last)]}).status == 200
+    rejected(server.post("/detokenize", {"tokens": [int(last) + 1]}))
 
 
 BODIES = {

@@ -63,6 +63,17 @@ def named(specdec: pathlib.Path) -> Iterator[Server]:
         yield running
 
 
+def test_what_is_forbidden_names_the_option_that_allows_it(server: Server) -> None:
+    own = f"Host: 127.0.0.1:{server.port}\r\n"
+    for headers, remedy in (
+        ("Host: evil.example\r\n", "--allowed-hosts evil.example"),
+        (own + "Origin: https://evil.example\r\n", "--cors https://evil.example"),
+        (own + "Sec-Fetch-Site: cross-site\r\n", "--cors ORIGINS"),
+    ):
+        reply = exchange(server, f"GET /health HTTP/1.1\r\n{headers}\r\n".encode())
+        assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["message"].endswith(remedy)
+
+
 @pytest.mark.parametrize(("method", "path"), PATHS)
 def test_foreign_pages_and_names(server: Server, method: str, path: str) -> None:
     own = f"127.0.0.1:{server.port}"

@@ -117,9 +117,10 @@ def templates() -> dict[str, str]:
 def echo(specdec: pathlib.Path) -> Iterator[Server]:
     """A template that writes all that it knows."""
     template = (
-        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.reasoning_content %}[{{ m.reasoning_content }}]"
-        "{% endif %}{% for c in m.tool_calls or [] %}({{ c.id }} {{ c.function.name }} "
-        "{{ c.function.arguments | tojson }}){% endfor %}{% endfor %}"
+        "{% for m in messages %}<{{ m.role }}{{ m.tool_call_id }}>{{ m.content }}"
+        "{% if m.reasoning_content %}[{{ m.reasoning_content }}]{% endif %}"
+        "{% for c in m.tool_calls or [] %}({{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }})"
+        "{% endfor %}{% endfor %}"
         "{% if add_generation_prompt %}<assistant>{% endif %}"
     )
     with serving(specdec, "-c", 2048, "--chat-template", template) as running:
@@ -193,8 +194,30 @@ def test_items_that_clients_send_back(echo: Server) -> None:
         {"type": "function_call", "call_id": "3", "name": "f", "arguments": ""},
         {"type": "function_call_output", "call_id": "3", "output": [{"type": "input_text", "text": "b"}]},
     ]
-    reply = echo.post("/v1/responses", {"input": items, "max_output_tokens": 1})
+    reply = echo.post("/v1/responses", {"input": items, "max_output_tokens": 9, "temperature": 0})
     assert reply.status == 200, reply.text
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "a"}]
+    for i, (name, arguments, output) in enumerate(
+        (("patch", {"input": "diff"}, "done"), ("local_shell", {"command": ["ls"]}, "file"), ("f", {}, "b")), 1
+    ):
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = {"id": f"{i}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"{i}", "content": output})
+    chat = echo.post(CHAT, {"messages": messages, "max_tokens": 9, "temperature": 0}).json
+    assert reply.json["usage"]["input_tokens"] == chat["usage"]["prompt_tokens"]
+    assert reply.json["output"][0]["content"][0]["text"] == chat["choices"][0]["message"]["content"]
+
+
+def test_results_that_name_their_calls_in_ollamas_messages(echo: Server) -> None:
+    """In another order than the calls."""
+    ids = ("first", "the second")
+    calls: list[dict[str, Any]] = [{"id": name, "function": {"name": "f", "arguments": {}}} for name in ids]
+    results = [{"role": "tool", "tool_call_id": name, "content": name} for name in reversed(ids)]
+    messages = [USER, {"role": "assistant", "content": "", "tool_calls": calls}, *results[:1]]
+    body = {"messages": messages, "stream": False, "options": {"num_predict": 1}}
+    expected = echo.post(CHAT, {"messages": messages, "max_tokens": 1}).json["usage"]["prompt_tokens"]
+    assert echo.post("/api/chat", body).json["prompt_eval_count"] == expected
 
 
 def test_claude_codes_line_of_billing(server: Server) -> None:

@@ -276,17 +276,22 @@ def test_a_token_that_alone_is_allowed_is_a_draft(server: Server) -> None:
     assert timings["draft_n"] >= timings["draft_n_accepted"] >= len(forced)
 
 
-def test_log_probabilities_of_a_response(server: Server) -> None:
-    """As OpenAI's responses have them: on request, in the whole text and in its deltas."""
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_log_probabilities_of_a_response(server: Server, is_stopped: bool) -> None:
+    """As OpenAI's responses have them: on request, in the whole text and in its deltas. The tokens of a stop string
+    have no text, so no delta has them."""
     chat = {"messages": [{"role": "user", "content": PROMPT}], **COMMON, "logprobs": True, "top_logprobs": 3}
-    expected = server.post("/v1/chat/completions", chat).json["choices"][0]["logprobs"]["content"]
-    body = {**COMMON, "include": ["message.output_text.logprobs", "other"], "top_logprobs": 3}
+    text = server.post("/v1/chat/completions", chat).json["choices"][0]["message"]["content"]
+    stop = [text[9:14]] if is_stopped else []
+    expected = server.post("/v1/chat/completions", {**chat, "stop": stop}).json["choices"][0]["logprobs"]["content"]
+    body = {**COMMON, "include": ["message.output_text.logprobs", "other"], "top_logprobs": 3, "stop": stop}
     (reply,) = reply_of(server, "/v1/responses", False, **body)
     assert reply["output"][0]["content"][0]["logprobs"] == expected
     events = reply_of(server, "/v1/responses", True, **body)
     assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == expected
     deltas = [event for event in events if event["type"] == "response.output_text.delta"]
-    assert [entry for event in deltas for entry in event["logprobs"]] == expected
+    of_deltas = [entry for event in deltas for entry in event["logprobs"]]
+    assert of_deltas == expected[: len(of_deltas)] and (len(of_deltas) < len(expected)) == is_stopped
     (done,) = [event for event in events if event["type"] == "response.output_text.done"]
     assert done["logprobs"] == expected
     (plain,) = reply_of(server, "/v1/responses", False, **COMMON)

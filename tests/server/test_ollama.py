@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
+import pathlib
+import shutil
 from typing import Any
 
 import ollama
 import pydantic
 import pytest
 from tests.models.chain_model import ARGUMENTS, PIECES, TOOLS
-from tests.server.running import PROMPT, Server
+from tests.server.running import PROMPT, Server, serving
 
 MESSAGES: Any = [{"role": "user", "content": PROMPT}]
 WEATHER: Any = [{"role": "user", "content": "How is the weather?"}]
@@ -163,6 +167,7 @@ def test_lists_of_models(client: ollama.Client, caller: Server) -> None:
     assert entry.details and entry.details.format == "gguf" and entry.details.quantization_level == "F16"
     [running] = client.ps().models
     assert running.model == entry.model and running.digest == entry.digest and running.context_length
+    assert running.size_vram == 0  # all of it is in the machine's memory
     shown = client.show("any")
     assert shown.capabilities == ["completion", "embedding"] and shown.modelinfo
     assert shown.modelinfo["general.architecture"] == entry.details.family
@@ -171,6 +176,18 @@ def test_lists_of_models(client: ollama.Client, caller: Server) -> None:
     assert of_caller.capabilities == ["completion", "tools", "thinking", "embedding"] and "<tool_call>" in (
         of_caller.template or ""
     )
+
+
+def test_times_of_files(specdec: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "model.gguf"
+    shutil.copy(draft_path, path)
+    with serving(specdec, "-m", path) as server:
+        for day in ("1999-12-31", "2000-02-29", "2024-01-01", "2025-03-01", "2026-10-09", "2026-11-30"):
+            time = f"{day}T01:59:07Z"
+            seconds = datetime.datetime.strptime(time, "%Y-%m-%dT%H:%M:%S%z").timestamp()
+            os.utime(path, (seconds + 0.5, seconds + 0.5))
+            [entry] = server.get("/api/tags").json["models"]
+            assert entry["modified_at"] == time
 
 
 def test_the_version(server: Server) -> None:
@@ -190,8 +207,10 @@ def test_the_version(server: Server) -> None:
             {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}]},
             "messages[0].tool_calls[0].function.arguments",
         ),
+        ("chat", {"messages": [{"role": "assistant", "tool_calls": {"function": {}}}]}, "messages[0].tool_calls"),
         ("chat", {"messages": MESSAGES, "think": "deep"}, "think"),
         ("chat", {"messages": MESSAGES, "format": "xml"}, "format"),
+        ("chat", {"messages": MESSAGES, "format": "json", "options": {"regex": "a"}}, "format"),
         ("chat", {"messages": MESSAGES, "tools": [{"type": "x"}]}, "tools[0].type"),
         ("chat", {"messages": MESSAGES, "options": 1}, "options"),
         ("chat", {"messages": MESSAGES, "options": {"temperature": -1}}, "options.temperature"),

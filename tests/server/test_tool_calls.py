@@ -218,6 +218,21 @@ def test_a_call_or_text_in_a_format(hesitant: Server, specdec: pathlib.Path, tmp
         assert choice["finish_reason"] == "stop" and json.loads(choice["message"]["content"]) == {"a": 1}
 
 
+def test_a_call_in_reasoning_counts_once_the_answer_has_ended(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """One that is cut may still have returned to its reasoning."""
+    pieces = [piece for piece in PIECES if piece not in ("</think>", "I lo", "ok.")]
+    write_chain(tmp_path / "calls.gguf", chain(pieces))
+    with serving(specdec, "-m", tmp_path / "calls.gguf", "--temp", "0") as server:
+        for stream in (False, True):
+            for max_tokens, is_call in ((len(pieces) + 1, True), (len(pieces), False)):
+                body = {"messages": MESSAGES, "tools": TOOLS, "max_tokens": max_tokens, "stream": stream}
+                reply = server.post("/v1/chat/completions", body)
+                choices = [event["choices"][0] for event in (reply.events if stream else [reply.json])]
+                parts = [choice.get("delta") or choice.get("message") or {} for choice in choices]
+                assert any(part.get("tool_calls") for part in parts) == is_call
+                assert choices[-1]["finish_reason"] == ("tool_calls" if is_call else "length")
+
+
 def test_an_answer_ends_after_its_only_call(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """A model that calls for ever."""
     calls = PIECES[PIECES.index("<tool_call>") :]
@@ -326,7 +341,8 @@ def test_a_required_call_in_json(server: Server) -> None:
 
 
 SET = {"type": "array", "items": {"type": "number", "minimum": 1}, "uniqueItems": True}
-SET_TOOL: Any = {"name": "paint", "parameters": {"type": "object", "properties": {"a/b": SET}}}
+LONG = {"type": "string", "maxLength": 10000}
+SET_TOOL: Any = {"name": "paint", "parameters": {"type": "object", "properties": {"a/b": SET, "c": LONG}}}
 
 
 def test_what_is_not_enforced_in_calls_is_said(hesitant: Server, server: Server) -> None:
@@ -334,7 +350,7 @@ def test_what_is_not_enforced_in_calls_is_said(hesitant: Server, server: Server)
     name = "X-Ignored-Schema-Keywords"
     tools = [*TOOLS, {"type": "function", "function": SET_TOOL}]
     body = {"messages": MESSAGES, "tools": tools, "max_tokens": 4}
-    places = ["paint: /properties/a~1b/uniqueItems"]
+    places = ["paint: /properties/c/maxLength", "paint: /properties/a~1b/uniqueItems"]
     for stream in (False, True):
         reply = hesitant.post("/v1/chat/completions", {**body, "tool_choice": "required", "stream": stream})
         assert json.loads(reply.headers[name]) == places
@@ -348,9 +364,9 @@ def test_what_is_not_enforced_in_calls_is_said(hesitant: Server, server: Server)
     message = {"messages": MESSAGES, "max_tokens": 4, "tool_choice": {"type": "any"}}
     message["tools"] = [{"name": "paint", "input_schema": SET_TOOL["parameters"]}]
     assert json.loads(hesitant.post("/v1/messages", message).headers[name]) == places
-    # Of calls in JSON, too.
+    # Of calls in JSON, too, but there a string is counted.
     reply = server.post("/v1/chat/completions", {**body, "tools": tools[-1:], "tool_choice": "required"})
-    assert json.loads(reply.headers[name]) == ["paint: /properties/a~1b/uniqueItems"]
+    assert json.loads(reply.headers[name]) == places[1:]
 
 
 RESPONSE_TOOLS: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
@@ -412,7 +428,10 @@ def test_a_streamed_response_is_the_same(caller: Server) -> None:
     assert without_ids(streamed["output"]) == without_ids(whole["output"])
     assert [event["item"] for event in events if event["type"] == "response.output_item.done"] == streamed["output"]
     for index, item in enumerate(streamed["output"]):
-        deltas = [event for event in events if event["type"].endswith(".delta") and event["output_index"] == index]
+        of_item = [event for event in events if event.get("output_index") == index]
+        added = [event["type"] for event in of_item if event["type"].endswith(".added")]
+        assert added == ["response.output_item.added", "response.content_part.added"][: 1 + ("content" in item)]
+        deltas = [event for event in of_item if event["type"].endswith(".delta")]
         assert {event["item_id"] for event in deltas} == {item["id"]}
         text = item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
         assert "".join(event["delta"] for event in deltas) == text

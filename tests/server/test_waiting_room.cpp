@@ -118,6 +118,16 @@ TEST(a_complete_request_is_served_and_a_refused_one_does_not_wait_for_its_body) 
   CHECK(visit.told(visit.last()) == "refused");
 }
 
+TEST(a_body_in_chunks_waits_for_the_last_one) {
+  Visit visit(roomy());
+  const int guest = visit.enter("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  const int room = visit.last();
+  visit.enter("GET /a HTTP/1.1\r\n\r\n");
+  CHECK(visit.told(visit.last()) == "served" && !visit.is_told(room));
+  CHECK(::send(guest, "0\r\n\r\n", 5, 0) == 5);
+  CHECK(visit.told(room) == "served");
+}
+
 TEST(memory) {
   WaitingRoom::Limits limits = roomy();
   limits.max_bytes = 6000;

@@ -53,6 +53,7 @@ TEST(a_block_is_one_pass) {
         CHECK(!s->error);
         CHECK(toy.layers.num_fills - fills == (drafts ? 1 : 0));
         CHECK(toy.layers.num_passes - before <= 2);
+        if (drafts) CHECK(toy.layers.pass_size() == std::min(k, places) + 1);
         if (drafts && k == 1)
           CHECK(toy.drafter.pass_size() >= toy.layers.pass_size());  // the block, and what was accepted
         toy.check(*s);
@@ -144,6 +145,18 @@ TEST(sequences_of_any_length_together) {
       }
     }
   }
+}
+
+TEST(a_block_outlives_the_passes_of_other_sequences) {
+  Drafter toy(2);
+  const Tokens text = {3, 1, 2, 1};
+  for (const int slot : {0, 1}) {
+    toy.drafter.target().decode({{slot, text.data(), 2, 0}});
+    toy.drafter.decode({{slot, text.data(), 3, 1}});
+  }
+  toy.drafter.decode({{0, text.data() + 3, 1, 1}});
+  const std::vector<float> row = toy.layers.logits_after(text, 3, places);
+  CHECK(std::equal(row.begin(), row.end(), toy.drafter.logits(0)));
 }
 
 // Accepted drafts were in a block only: all their rows are read with the next two tokens, in as many passes as it

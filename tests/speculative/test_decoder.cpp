@@ -65,6 +65,7 @@ TEST(exactly_max_tokens) {
       CHECK(s->finish == Finish::max_tokens);
       CHECK(s->stats.tokens == max_tokens);
       CHECK(s->stats.accepted <= s->stats.drafted);
+      CHECK((draft.num_passes == 0) == (k == 0));  // nobody waits for a draft that is not asked
     }
   }
 }
@@ -248,6 +249,17 @@ TEST(a_perfect_draft_is_always_accepted) {
   CHECK(s->stats.tokens_per_target_call() == 5.0);
 }
 
+TEST(drafts_are_chains_for_a_target_that_reads_no_trees) {
+  toy::Model target(8, 1), draft(8, 1);
+  target.branches = false;
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  auto s = sequence_of(prompt, 4, 50);
+  s->max_tree_size = 4;
+  run(decoder, *s);
+  CHECK(s->stats.target_calls == 10);
+}
+
 TEST(contexts_are_never_exceeded) {  // toy::Model throws past its context
   for (int target_context = 5; target_context <= 14; ++target_context) {
     for (int draft_context = 3; draft_context <= 14; ++draft_context) {
@@ -346,6 +358,36 @@ TEST(a_failed_pass_of_a_recurrent_model_loses_nothing) {
     }
     CHECK(output == run(plain, *sequence_of(prompt, 0, 12, 0.0)));
   }
+}
+
+// However few tokens were lost with it: it cannot be read along with drafts.
+TEST(a_lost_picture_is_read_again) {
+  Picture picture;
+  picture.place = 1;
+  picture.num_rows = picture.num_positions = 3;
+  picture.key = "a picture";
+  const auto output_of = [&](int failing) {
+    toy::Model target(8, 1);
+    target.picture_key = picture.key;
+    target.most_rows = 8;
+    target.before_pass = [&](int pass) {
+      if (pass != failing) return;
+      target.truncate(0, 0);
+      throw Cancelled("stopped here");
+    };
+    Decoder decoder(target, nullptr);
+    auto s = sequence_of({0, in_picture, in_picture, in_picture, 1, 0}, 0, 6, 0.0);
+    s->pictures = {picture};
+    for (bool is_read = false; s->finish == Finish::none;) {
+      try {
+        if (!is_read) is_read = decoder.prefill(*s);
+        decoder.cycle({s.get()});
+      } catch (const Cancelled&) {
+      }
+    }
+    return s->tokens;
+  };
+  for (int failing = 1; failing <= 8; ++failing) CHECK(output_of(failing) == output_of(0));
 }
 
 TEST(invalid_logits_are_an_error_of_that_model) {
@@ -554,6 +596,30 @@ TEST(a_constraint_and_bans_that_leave_nothing_are_an_error) {
   decoder.prefill(s);
   decoder.cycle({&s});
   CHECK(s.error != nullptr);
+}
+
+class SmallTrees final : public toy::DraftRule {
+ public:
+  bool worth_a_row(const Sequence&, int) override { return true; }
+  bool worth_a_draft(const Sequence&, double) override { return true; }
+  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
+  int largest_tree() const override { return 3; }
+};
+
+TEST(a_rule_limits_the_size_of_trees) {
+  SmallTrees rule;
+  Stats stats;
+  for (const bool adapts : {true, false}) {
+    toy::Model target(8, 1), draft(8, 2);
+    DraftModelProposer proposer(draft, 8);
+    Decoder decoder(target, &proposer);
+    const auto s = sequence_of(prompt, 12, 20);
+    s->max_tree_size = 12;
+    s->tree_adapts = adapts;
+    decoder.prefill(*s);
+    proposer.propose({{s.get(), 12, &rule}}, stats);
+    CHECK(s->tree.size() == (adapts ? 3 : 12));
+  }
 }
 
 class Listener final : public toy::DraftRule {

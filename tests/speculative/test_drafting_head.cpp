@@ -106,6 +106,24 @@ TEST_OF_HEADS(copies_and_drafts_in_one_cycle) {
   }
 }
 
+TEST_OF_HEADS(inputs_of_any_number_of_passes_together) {
+  const Tokens text = {3, 1, 2, 1, 0};
+  for (const int longer : {0, 1}) {
+    Head toy(2);
+    std::vector<PassInput> inputs;
+    for (const int slot : {0, 1}) {
+      toy.drafter.target().decode({{slot, text.data(), 2, 0}});
+      inputs.push_back({slot, text.data(), slot == longer ? 5 : 3, 1});
+    }
+    toy.drafter.decode(inputs);
+    for (const PassInput& input : inputs) {
+      const Tokens read(text.begin(), text.begin() + input.num_tokens);
+      const std::vector<float> row = toy.layers.logits_after(toy.layers.expected(read, 3));
+      CHECK(std::equal(row.begin(), row.end(), toy.drafter.logits(input.slot)));
+    }
+  }
+}
+
 TEST_OF_HEADS(any_pass_may_fail) {
   toy::check_that_any_pass_may_fail([] { return std::make_unique<Head>(1, 64, 4); });
 }

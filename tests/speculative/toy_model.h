@@ -35,7 +35,7 @@ class Model final : public specdec::HiddenRowModel {
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
   int batch_size() const override { return batch_; }
-  int row_capacity() const override { return batch_; }
+  int row_capacity() const override { return most_rows > 0 ? most_rows : batch_; }
   int pass_size() const override { return pass_size_; }
   bool is_end_of_generation(Token token) const override { return token == end_of_generation; }
   int length(int slot) const override { return static_cast<int>(cache(slot).size()); }
@@ -140,6 +140,7 @@ class Model final : public specdec::HiddenRowModel {
   std::function<void()> before_truncation, after_copy;                 // likewise
   bool branches = true;                                                // reads trees
   bool goes_back = true;  // false: truncation empties the cache (recurrent models)
+  int most_rows = 0;      // of a pass; 0: as many as tokens
   int num_passes = 0;
   int largest_pass = 0;
 

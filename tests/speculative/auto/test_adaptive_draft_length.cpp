@@ -238,6 +238,8 @@ TEST(what_was_learnt_of_a_model_plans_the_first_cycle) {
   rule.begin_cycle(1);
   CHECK(rule.worth_a_row(s, 0));
   CHECK(rule.outlook().acceptance > 0.8);
+  const AutoKnowledge::Drafts kept = rule.knowledge()->model;
+  CHECK(kept.by_row.level > 0.0 && kept.by_draft.level > 0.0);
 }
 
 // The drafts have become useless, or useful, since.
