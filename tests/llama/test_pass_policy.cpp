@@ -87,21 +87,21 @@ TEST(trees_are_padded_if_the_model_can) {
   std::vector<PassInput> inputs = inputs_of({{0, 2, 2}, {1, 10, 10}, {2, 9, 9}});
   inputs[1].parents = &parents;
   std::vector<PassPolicy::Slot> slots(3, {Cell(10), Cell(10)});
-  const auto padding = [&](bool pads_trees) {
+  const auto padding_of = [&](bool pads_trees) {
     PassPolicy policy({64, 100, true, true, pads_trees});
     std::vector<int> padding;
     for (const PassPart& part : policy.plan(inputs, slots).front().parts) padding.push_back(part.num_padding);
     return padding;
   };
-  CHECK(padding(true) == std::vector<int>({8, 0, 1}) && padding(false) == std::vector<int>({0, 0, 0}));
+  CHECK(padding_of(true) == std::vector<int>({8, 0, 1}) && padding_of(false) == std::vector<int>({0, 0, 0}));
   slots[0].num_nodes = max_tree_nodes - 10;
-  CHECK(padding(true) == std::vector<int>({8, 0, 1}));
+  CHECK(padding_of(true) == std::vector<int>({8, 0, 1}));
   slots[0].num_nodes = max_tree_nodes - 9;  // its nodes and the padding would be too many
-  CHECK(padding(true) == std::vector<int>({0, 0, 0}));
+  CHECK(padding_of(true) == std::vector<int>({0, 0, 0}));
   slots[0] = {Cell(85), Cell(85), 5};
-  CHECK(padding(true) == std::vector<int>({8, 0, 1}));
+  CHECK(padding_of(true) == std::vector<int>({8, 0, 1}));
   slots[0].num_nodes = 6;  // no room in the cache
-  CHECK(padding(true) == std::vector<int>({0, 0, 0}));
+  CHECK(padding_of(true) == std::vector<int>({0, 0, 0}));
 }
 
 TEST(padding_needs_room_and_may_be_forbidden) {
