@@ -93,6 +93,7 @@ void write_tile_file(File& file, const std::string& key, std::size_t bytes, cons
     const std::string hash = content_hash(from, count);
     hash.copy(header.data() + start.size() + idx(piece) * hash_bytes, hash_bytes);
     file.write(tiles_at + at, from, count);
+    file.write_back(tiles_at + at, count);
   });
   const std::size_t end = header.size() - hash_bytes;
   content_hash(header.data(), end).copy(header.data() + end, hash_bytes);

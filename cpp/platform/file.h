@@ -39,8 +39,11 @@ class File {
 
   void resize(std::uint64_t bytes);  // new bytes are zero
   void sync();                       // returns when everything is on the disk
-  bool try_lock();                   // locks the file until it is closed; false: another process has locked it
-  void close();                      // reports errors, which the destructor cannot
+  // Returns when these bytes are on the disk, so that the system can take their memory back at once: what waits to be
+  // written counts in a container's limit. Does nothing where the system knows no parts of files.
+  void write_back(std::uint64_t offset, std::size_t bytes) noexcept;
+  bool try_lock();  // locks the file until it is closed; false: another process has locked it
+  void close();     // reports errors, which the destructor cannot
 
  private:
   File(std::string path, std::intptr_t handle) : path_(std::move(path)), handle_(handle) {}

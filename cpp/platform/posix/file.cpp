@@ -140,6 +140,13 @@ void File::sync() {
   if (uninterrupted([&] { return fsync(descriptor(handle_)); }) != 0) fail_write(path_);
 }
 
+void File::write_back([[maybe_unused]] std::uint64_t offset, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef __linux__
+  constexpr unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  (void)sync_file_range(descriptor(handle_), static_cast<off_t>(offset), static_cast<off_t>(bytes), all);
+#endif
+}
+
 bool File::try_lock() {
   if (uninterrupted([&] { return flock(descriptor(handle_), LOCK_EX | LOCK_NB); }) == 0) return true;
   if (errno == EWOULDBLOCK) return false;

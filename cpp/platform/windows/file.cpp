@@ -140,6 +140,8 @@ void File::sync() {
   if (FlushFileBuffers(system_handle(handle_)) == 0) fail_write(path_);
 }
 
+void File::write_back(std::uint64_t /*offset*/, std::size_t /*bytes*/) noexcept {}
+
 bool File::try_lock() {
   // Others cannot read locked bytes, so this locks a byte far beyond any file's end.
   OVERLAPPED position = at(std::uint64_t{1} << 62);
