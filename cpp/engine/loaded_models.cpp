@@ -321,7 +321,8 @@ void LoadedModels::repack() {
   if (!plan_.streaming.is_needed()) repack_target();
   if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
   if (plan_.streaming.is_needed()) stream_target();  // once the draft has released its file's pages
-  if (plan_.rounds_target) note(target_model_->round(weights_of_copies(), threads, options_.progress));
+  const bool has_room = !plan_.streaming.is_needed() || target_model_->streamed_weights() != nullptr;
+  if (plan_.rounds_target && has_room) note(target_model_->round(weights_of_copies(), threads, options_.progress));
   if (tile_cache_) {
     for (const std::string& sentence : tile_cache_->take_notes()) note(sentence);
   }
