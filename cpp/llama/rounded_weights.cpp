@@ -36,7 +36,6 @@ RoundedWeights::RoundedWeights(const llama_model* model, TileWeights weights, bo
                               [&](const TileCopy& copy) { return !can_have_copy(copy, are_streamed); }),
                copies.end());
   if (!copies.empty()) memory_ = kept_or_made(copies, num_threads, progress, cache, files);
-  bytes_ = TileMemory::bytes_of(copies);
   for (const Matrix& matrix : matrices_of(model)) bytes_of_pass_ += ggml_nbytes(matrix.weights);
   pairs_.reserve(copies.size());
   for (std::size_t i = 0; i < copies.size(); ++i) {

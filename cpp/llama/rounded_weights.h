@@ -25,7 +25,6 @@ class RoundedWeights {
   // Whether passes read the copies from now on. To be called between passes.
   void use(bool copies) const;
 
-  std::uint64_t bytes() const { return bytes_; }                  // of the copies
   std::uint64_t bytes_of_pass() const { return bytes_of_pass_; }  // that a pass with the copies reads from memory
 
  private:
@@ -36,7 +35,7 @@ class RoundedWeights {
   };
   std::unique_ptr<TileMemory> memory_;
   std::vector<Pair> pairs_;
-  std::uint64_t bytes_ = 0, bytes_of_pass_ = 0;
+  std::uint64_t bytes_of_pass_ = 0;
 };
 
 // What copies of these matrices take, in bytes, in the same order. weights: exact: there are none.

@@ -17,10 +17,6 @@ int SelfDraft::length(int slot) const {
 
 int SelfDraft::end(int slot) const { return std::min(target_.end(slot), target_.length(slot) + max_tree_nodes); }
 
-int SelfDraft::room_for_nodes(int slot, int /*level*/, int num_nodes) const {
-  return end(slot) - length(slot) - num_nodes;
-}
-
 void SelfDraft::decode(const std::vector<PassInput>& inputs) {
   inputs_ = inputs;
   for (PassInput& input : inputs_) {

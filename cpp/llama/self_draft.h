@@ -32,7 +32,6 @@ class SelfDraft final : public LanguageModel {
   // Drops what was read here only: the text is the target's.
   void truncate(int slot, int length) override;
   bool reads_trees() const override { return true; }
-  int room_for_nodes(int slot, int level, int num_nodes) const override;
   void copy(int /*from*/, int /*to*/) override {}  // the target's is enough
 
  private:

@@ -376,8 +376,7 @@ bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence
   return (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, acceptance, 0.0, true)) || stops(s);
 }
 
-// A chain is a tree, too. But while no pass was measured, nothing is known of what a further node costs, and trees of
-// several sequences differ in size: llama.cpp reads the weights again for what is ragged (PassPolicy::plan_one).
+// A chain is a tree, too. But while no pass was measured, nothing is known of what a further node costs.
 bool AdaptiveDraftLength::worth_a_tree(const Sequence& s, int num_unread, bool fills_blocks) {
   has_model_ = true;
   fills_blocks_ = fills_blocks_ || fills_blocks;
