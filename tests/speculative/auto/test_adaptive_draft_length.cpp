@@ -440,7 +440,7 @@ TEST(the_first_cycle_drafts_if_costs_are_expected) {
   expecting.begin_cycle(1);
   CHECK(expecting.worth_a_row(s, 1) && expecting.worth_a_tree(s, 1, false));
   expecting.begin_cycle(2);
-  CHECK(!expecting.worth_a_tree(s, 1, false));  // their sizes would differ
+  CHECK(expecting.worth_a_tree(s, 1, false));
 }
 
 TEST(drafts_of_trees_are_worth_their_time) {
