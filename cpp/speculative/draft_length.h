@@ -22,6 +22,13 @@ struct GrowingTree {
   double accepted;
 };
 
+// What drafts have to gain to be worth their time, in tokens.
+struct DraftPrice {
+  double least = 0.0;  // the lowest chance of those that pay together; more than 1 if none do
+  double each = 0.0;   // what each of them costs, in the mean
+  bool is_met() const { return least <= 1.0; }
+};
+
 constexpr int no_draft_model = -1;  // used instead of the number of tokens that a draft model has not read
 
 // Confidences are in [0, 1]. A row's confidence is the probability of its most likely token, or the draft model's own
@@ -58,9 +65,12 @@ class DraftLength {
   virtual void judged(const DraftPlan::Confidence& /*confidence*/, bool /*accepted*/) {}
   // No tree has more drafts than this.
   virtual int largest_tree() const { return max_draft_tokens; }
-  // What a further draft of a growing tree, or a pass of the draft model over num_nodes of it, has to gain to be worth
-  // its time, in tokens.
-  virtual double worth_of_draft(const GrowingTree& /*tree*/) const { return 0.0; }
+  // Of the drafts that a growing tree may get next. next: the chances of those that are known, in any order; the rule
+  // adds typical children, and leaves the vector changed.
+  virtual DraftPrice price_of_drafts(const GrowingTree& /*tree*/, std::vector<double>& /*next*/) const { return {}; }
+  // The expected acceptance of a draft whose row is not known yet.
+  virtual double typical_acceptance() const { return 0.5; }
+  // What a pass of the draft model over num_nodes nodes of a growing tree has to gain to be worth its time, in tokens.
   virtual double worth_of_draft_pass(const GrowingTree& /*tree*/, int /*num_nodes*/) const { return 0.0; }
   // The same for anything that takes so many seconds.
   virtual double worth_of(double /*seconds*/, const GrowingTree& /*tree*/) const { return 0.0; }

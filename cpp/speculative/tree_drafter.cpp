@@ -22,26 +22,32 @@ bool chooses(const Sequence& s) { return takes_likeliest(s) || s.verification ==
 }  // namespace
 
 // What the models begin with was fitted to 1,000 verdicts of a real pair; that of a likeliest token is its probability.
+// A drafting head's probabilities are far from its acceptance, and where text repeats, copies are certain: those models
+// learn faster.
 TreeDrafter::TreeDrafter(LanguageModel& draft, int vocabulary_size) : draft_(draft), vocabulary_size_(vocabulary_size) {
-  const auto model = [](double level, double slope, double least_confidence) {
-    AutoOptions::Acceptance options;
+  AutoOptions::Acceptance options;
+  const auto model = [&options](double level, double slope) {
     options.level = level;
     options.slope = slope;
-    options.level_variance = 0.2;
-    options.slope_variance = 0.01;
-    options.least_confidence = least_confidence;
     return AcceptanceModel(options);
   };
-  for (const Kind kind : {likeliest_first, likeliest_second, likeliest_further}) chances_[kind] = model(0.0, 1.0, 1e-6);
-  chances_[drawn_first] = model(0.3, 0.46, 0.01);
-  chances_[drawn_second] = model(-0.7, 0.4, 0.01);
-  chances_[drawn_further] = model(-1.4, 0.16, 0.01);
-  chances_of_drawn_[drawn_first] = model(0.7, 0.35, 0.01);
-  chances_of_drawn_[drawn_second] = model(-0.4, 0.33, 0.01);
-  chances_of_drawn_[drawn_further] = model(-1.3, 0.03, 0.01);
-  chances_[copy_agreed] = model(1.2, 0.3, 0.01);
-  chances_[copy_disputed] = model(-3.0, 0.3, 0.01);
-  chances_[copy_unread] = model(0.3, 0.6, 0.01);
+  options.least_confidence = 1e-6;
+  options.level_variance = 0.5;
+  options.slope_variance = 0.3;
+  for (const Kind kind : {likeliest_first, likeliest_second, likeliest_further}) chances_[kind] = model(0.0, 1.0);
+  options.least_confidence = 0.01;
+  options.slope_variance = 0.03;
+  chances_[copy_agreed] = model(1.2, 0.3);
+  chances_[copy_disputed] = model(-3.0, 0.3);
+  chances_[copy_unread] = model(0.3, 0.6);
+  options.level_variance = 0.2;
+  options.slope_variance = 0.01;
+  chances_[drawn_first] = model(0.3, 0.46);
+  chances_[drawn_second] = model(-0.7, 0.4);
+  chances_[drawn_further] = model(-1.4, 0.16);
+  chances_of_drawn_[drawn_first] = model(0.7, 0.35);
+  chances_of_drawn_[drawn_second] = model(-0.4, 0.33);
+  chances_of_drawn_[drawn_further] = model(-1.3, 0.03);
 }
 
 TreeDrafter::Kind TreeDrafter::kind_of(const Sequence& s, int rank) {
@@ -94,18 +100,20 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, const std::
   while (read_level(stats)) {
   }
   for (Growth* g : all) {
-    if (!g->adapts) fill(*g, false);
+    g->frontier.clear();
+    fill(*g, g->adapts);
   }
 }
 
 // How many nodes of the frontier, the likeliest first, are worth the draft's next pass.
-int TreeDrafter::num_worth_reading(const Growth& g, int most) const {
+int TreeDrafter::num_worth_reading(const Growth& g, int most) {
   const Sequence& s = *g.request.sequence;
   const int room = draft_.room_for_nodes(s.slot, g.depth, static_cast<int>(g.read.size()));
   most = std::min({most, room, widest_level, static_cast<int>(g.frontier.size())});
   if (s.error || s.tree.size() >= g.size) return 0;
   const DraftLength* const rule = g.request.adaptive;
   if (rule == nullptr || (draft_.fills_blocks() && !g.adapts)) return std::max(0, most);
+  if (g.adapts && !price(g).is_met()) return 0;
   double reach = 0.0, gained = 0.0;
   int best = 0;
   for (int count = 1; count <= most; ++count) {
@@ -274,25 +282,31 @@ bool TreeDrafter::goes_on(const Growth& g, Token token) const {
   return token < vocabulary_size_ && !draft_.is_end_of_generation(token) && !g.request.sequence->is_stop_token(token);
 }
 
-// What a further node must be worth while the tree grows.
-double TreeDrafter::least_value(const Growth& g) const {
-  const int size = g.request.sequence->tree.size();
-  return g.adapts ? std::max(g.request.adaptive->worth_of_draft({size, g.accepted}), least_worth) : 1.0 / g.size;
+// Of further nodes while the tree grows: of the slots, of what the frontier's rows may offer, and of a copy.
+DraftPrice TreeDrafter::price(const Growth& g, double of_copy) {
+  if (!g.adapts) return {1.0 / g.size, 1.0 / g.size};
+  const DraftLength& rule = *g.request.adaptive;
+  next_.clear();
+  for (const Slot& slot : g.slots) next_.push_back(slot.value);
+  for (const int node : g.frontier) next_.push_back(g.nodes[idx(node)].reach * rule.typical_acceptance());
+  if (of_copy > 0.0) next_.push_back(of_copy);
+  const DraftPrice price = rule.price_of_drafts({g.request.sequence->tree.size(), g.accepted}, next_);
+  return {std::max(price.least, least_worth), std::max(price.each, least_worth)};
 }
 
 // Fills the slots of the highest values. is_growing: only those that are worth more than what may still come.
 void TreeDrafter::fill(Growth& g, bool is_growing) {
   Sequence& s = *g.request.sequence;
   while (!s.error && s.tree.size() < g.size && !g.slots.empty()) {
-    const double least = is_growing ? least_value(g) : 0.0;
-    if (g.slots.front().value < least) break;
+    const DraftPrice drafts = is_growing ? price(g) : DraftPrice();
+    if (g.slots.front().value < drafts.least) break;
     std::pop_heap(g.slots.begin(), g.slots.end());
     const Slot slot = g.slots.back();
     g.slots.pop_back();
     Row& row = g.rows[idx(slot.node + 1)];
     const Token token = take_token(g, slot.node);
     const int depth = slot.node < 0 ? 0 : g.nodes[idx(slot.node)].depth + 1;
-    if (depth == g.depth) g.gained += slot.value - least;
+    if (depth == g.depth) g.gained += slot.value - drafts.each;
     const double probability = s.draft_probs[idx(slot.node + 1)].probability(token);
     const Kind kind = kind_of(s, row.num_children);
     const double share = std::min(1.0, probability / row.left);
@@ -314,7 +328,7 @@ bool TreeDrafter::add_copy(Growth& g, Kind kind) {
   const Copy& copy = g.copies[depth];
   const int parent = depth == 0 ? -1 : g.copied.back();
   const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chances_[kind].probability(copy.confidence);
-  if (reach < least_value(g)) {
+  if (reach < price(g, reach).least) {
     g.copies.resize(depth);
     return false;
   }

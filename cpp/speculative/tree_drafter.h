@@ -89,7 +89,7 @@ class TreeDrafter {
   };
 
   Growth& growth(int slot);
-  double least_value(const Growth& g) const;
+  DraftPrice price(const Growth& g, double of_copy = 0.0);
   void add_node(Growth& g, int parent, Token token, const Node& node, DraftOrigin origin);
   bool add_copy(Growth& g, Kind kind);
   void add_unread_copies(Growth& g);
@@ -101,7 +101,7 @@ class TreeDrafter {
   void add_slot(Growth& g, int node);
   Token take_token(Growth& g, int node);
   void fill(Growth& g, bool is_growing);
-  int num_worth_reading(const Growth& g, int most) const;
+  int num_worth_reading(const Growth& g, int most);
   bool read_level(Stats& stats);
   static Kind kind_of(const Sequence& sequence, int rank);
   static bool is_drawn(Kind kind) { return kind >= drawn_first && kind <= drawn_further; }
@@ -119,6 +119,7 @@ class TreeDrafter {
   } gained_;
   double node_seconds_ = 0.0;  // of a node's row, if no pass is needed for it
   std::vector<Growth*> growing_;
+  std::vector<double> next_;  // chances
   std::vector<PassInput> inputs_;
   std::vector<std::vector<Token>> tokens_;  // of inputs_
   sampling::Distribution row_;

@@ -406,14 +406,26 @@ double AdaptiveDraftLength::tokens_per_second(const GrowingTree& tree) const {
   return tokens_per_second(by_model, {num_sequences_ * (1.0 + tree.accepted), seconds, num_sequences_ * seconds});
 }
 
-// Of the mean of the next drafts: a measured pass says little about one of a token more.
-double AdaptiveDraftLength::worth_of_draft(const GrowingTree& tree) const {
-  constexpr int more = 8;
+// Chooses the number of drafts that together gain the most: the costs of passes have steps, beyond which one draft
+// alone never pays.
+DraftPrice AdaptiveDraftLength::price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const {
+  constexpr int most_more = 12;
   constexpr double unknown = 1.0 / 16.0;
-  if (target_costs_.empty()) return unknown;
-  const double longer =
-      target_costs_.seconds(columns(tree.num_drafted + more)) - target_costs_.seconds(columns(tree.num_drafted));
-  return worth_of(longer, tree) / (more * num_sequences_);
+  if (target_costs_.empty()) return {unknown, unknown};
+  const double rate = tokens_per_second(tree) / num_sequences_, now = target_costs_.seconds(columns(tree.num_drafted));
+  DraftPrice price{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  std::make_heap(next.begin(), next.end());
+  double gained = 0.0, most = 0.0;
+  for (int more = 1; more <= most_more && !next.empty(); ++more) {
+    std::pop_heap(next.begin(), next.end());
+    const double chance = next.back();
+    next.back() *= typical_;
+    std::push_heap(next.begin(), next.end());
+    gained += chance;
+    const double cost = rate * (target_costs_.seconds(columns(tree.num_drafted + more)) - now);
+    if (gained - cost > most) most = gained - cost, price = {chance, cost / more};
+  }
+  return price;
 }
 
 double AdaptiveDraftLength::worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const {

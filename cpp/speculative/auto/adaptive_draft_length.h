@@ -73,7 +73,8 @@ class AdaptiveDraftLength final : public DraftLength {
   void begin_tree() override;
   void judged(const DraftPlan::Confidence& confidence, bool accepted) override;
   int largest_tree() const override;
-  double worth_of_draft(const GrowingTree& tree) const override;
+  DraftPrice price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const override;
+  double typical_acceptance() const override { return typical_; }
   double worth_of_draft_pass(const GrowingTree& tree, int num_nodes) const override;
   double worth_of(double seconds, const GrowingTree& tree) const override { return tokens_per_second(tree) * seconds; }
   void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;

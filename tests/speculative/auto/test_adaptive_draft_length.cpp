@@ -451,11 +451,36 @@ TEST(drafts_of_trees_are_worth_their_time) {
     rule.end_cycle(1 + i % 24, 1, 1.0 + 0.01 * (i % 24), 0.0);
   }
   rule.begin_cycle(1);
+  const auto price = [&rule](const GrowingTree& tree, std::vector<double> next) {
+    return rule.price_of_drafts(tree, next);
+  };
   // Drafts gained nothing so far, so a second is worth the token that plain decoding makes in it.
-  CHECK_NEAR(rule.worth_of_draft({8, 0.0}), 0.01, 0.002);
+  CHECK_NEAR(price({8, 0.0}, {0.5}).each, 0.01, 0.002);
   CHECK_NEAR(rule.worth_of_draft_pass({8, 0.0}, 4), 0.026, 0.005);
+  CHECK(price({8, 0.0}, {0.02}).is_met() && !price({8, 0.0}, {0.005}).is_met());
   // A tree that gains much raises the rate, more so where little is known.
-  CHECK(rule.worth_of_draft({8, 20.0}) > 1.5 * rule.worth_of_draft({8, 0.0}));
+  CHECK(price({8, 20.0}, {0.5}).each > 1.5 * price({8, 0.0}, {0.5}).each);
+}
+
+// Passes of up to 8 tokens take 1 s, longer ones 2 s: one draft never pays for the step, eight may.
+TEST(drafts_of_trees_pay_for_a_step_together) {
+  AdaptiveDraftLength rule;
+  for (int i = 0; i < 160; ++i) {
+    const int columns = 1 + i % 16;
+    rule.begin_cycle(1);
+    rule.end_cycle(columns, 1, columns <= 8 ? 1.0 : 2.0, 0.0);
+  }
+  rule.begin_cycle(1);
+  const auto price = [&rule](int num_drafted, std::vector<double> next) {
+    return rule.price_of_drafts({num_drafted, 0.0}, next);
+  };
+  CHECK(price(4, {0.2}).is_met());  // free
+  CHECK(!price(7, {0.3}).is_met());
+  const DraftPrice together = price(7, std::vector<double>(8, 0.5));
+  CHECK(together.is_met());
+  CHECK_NEAR(together.each, 1.0 / 8.0, 0.05);
+  // Those that are likelier than the rest get the places before the step.
+  CHECK_NEAR(price(4, {0.05, 0.3, 0.2, 0.25, 0.05}).least, 0.2, 1e-12);
 }
 
 TEST(a_withheld_proposal_is_still_learnt_from) {
