@@ -1,13 +1,14 @@
 # Included by llama.cpp's project() (CMAKE_PROJECT_llama.cpp_INCLUDE): its files in fewer units, each of which reads the headers once, and
-# -O1 for what no pass of a model runs. That is a third of its build's time. ggml's and the graphs' code is the same.
+# -O1 for what no pass of a model runs, and for the files that list an architecture's operations: a pass calls them once at most, and what
+# they call is ggml's. That is a third of its build's time. ggml's code is the same.
 
-# FILES in units of at most SIZE, in their order.
-function(specdec_units name size)  # FILES...
+# FILES of a target in units of at most SIZE, in their order.
+function(specdec_units target name size)  # FILES...
   set(index 0)
   foreach(file IN LISTS ARGN)
     math(EXPR unit "${index} / ${size}")
-    set_property(SOURCE "${file}" TARGET_DIRECTORY llama PROPERTY UNITY_GROUP "${name}_${unit}")
-    set_property(SOURCE "${file}" TARGET_DIRECTORY llama PROPERTY SKIP_UNITY_BUILD_INCLUSION OFF)
+    set_property(SOURCE "${file}" TARGET_DIRECTORY ${target} PROPERTY UNITY_GROUP "${name}_${unit}")
+    set_property(SOURCE "${file}" TARGET_DIRECTORY ${target} PROPERTY SKIP_UNITY_BUILD_INCLUSION OFF)
     math(EXPR index "${index} + 1")
   endforeach()
 endfunction()
@@ -29,17 +30,18 @@ function(specdec_llama_cpp_units)
   set(core ${files})
   list(REMOVE_ITEM core ${models} ${not_hot})
 
-  add_library(llama_not_hot OBJECT ${not_hot})
+  add_library(llama_not_hot OBJECT ${not_hot} ${models})
   foreach(property IN ITEMS INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
     set_property(TARGET llama_not_hot PROPERTY ${property} "$<TARGET_PROPERTY:llama,${property}>")
   endforeach()
   target_compile_features(llama_not_hot PRIVATE cxx_std_17)
   target_compile_options(llama_not_hot PRIVATE -O1)
-  set_target_properties(llama_not_hot PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(llama_not_hot PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 
-  set_target_properties(llama PROPERTIES SOURCES "${core};${models};$<TARGET_OBJECTS:llama_not_hot>" UNITY_BUILD_MODE GROUP)
-  specdec_units(core 8 ${core})
-  specdec_units(models 40 ${models})  # names of deepseek4 and of glm5-next collide
+  set_target_properties(llama PROPERTIES SOURCES "${core};$<TARGET_OBJECTS:llama_not_hot>" UNITY_BUILD_MODE GROUP)
+  specdec_units(llama core 8 ${core})
+  specdec_units(llama_not_hot not_hot 6 ${not_hot})
+  specdec_units(llama_not_hot models 40 ${models})  # names of deepseek4 and of glm5-next collide
 
   # GGML_CPU_REPACK is off, so nothing refers to these.
   get_target_property(files ggml-cpu SOURCES)

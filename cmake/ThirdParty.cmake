@@ -8,7 +8,12 @@ function(specdec_third_party target)
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
 endfunction()
 
-# A target that no pass of a model runs: -O1 compiles in two thirds of the time of -O3.
+# A target that passes of a model run, but without loops over weights or rows: -O2 compiles in nine tenths of the time of -O3.
+function(specdec_no_loops target)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O2>)
+endfunction()
+
+# A target that no pass of a model runs, or once a pass: -O1 compiles in two thirds of the time of -O3.
 function(specdec_not_hot target)
   target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
 endfunction()

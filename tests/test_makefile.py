@@ -76,7 +76,10 @@ def test_the_program_and_all_are_built_without_tests(specdec: pathlib.Path) -> N
 
 
 def test_what_passes_run_is_optimized(specdec: pathlib.Path) -> None:
-    """-O1, which compiles faster, is for targets like the command line (specdec_not_hot in cmake/ThirdParty.cmake)."""
+    """
+    Loops over weights and rows have -O3. Less, which compiles faster, is for targets like the command line and for
+    those that leave such loops to others (cmake/ThirdParty.cmake).
+    """
     database, cache = specdec.parent / "compile_commands.json", specdec.parent / "CMakeCache.txt"
     if not database.exists() or "CMAKE_BUILD_TYPE:STRING=Release" not in cache.read_text(encoding="utf-8"):
         pytest.skip("no build tree of that type")
@@ -86,16 +89,10 @@ def test_what_passes_run_is_optimized(specdec: pathlib.Path) -> None:
             (pathlib.Path(entry["directory"]) / entry["output"]).relative_to(entry["directory"]).parts[:2]
         )
         levels.setdefault(folder, set()).add(re.findall(r" (-O\w)\b", entry["command"])[-1])
-    for folder in (
-        "base",
-        "weights",
-        "attention",
-        "graph",
-        "sampling",
-        "constraints",
-        "speculative",
-        "llama",
-        "engine",
-    ):
-        assert levels[f"cpp/{folder}"] == {"-O3"}, folder
-    assert levels["cpp/cli"] == {"-O1"}
+    for level, folders in {
+        "-O3": ["base", "weights", "attention", "graph", "sampling", "quantize", "pictures"],
+        "-O2": ["constraints", "speculative", "llama"],
+        "-O1": ["engine", "cli"],
+    }.items():
+        for folder in folders:
+            assert levels[f"cpp/{folder}"] == {level}, folder
