@@ -1,6 +1,6 @@
 # Included by llama.cpp's project() (CMAKE_PROJECT_llama.cpp_INCLUDE): its files in fewer units, each of which reads the headers once, and
 # -O1 for what no pass of a model runs, and for the files that list an architecture's operations: a pass calls them once at most, and what
-# they call is ggml's. That is a third of its build's time. ggml's code is the same.
+# they call is ggml's. That is a third of its build's time, -O2 for the rest of llama a little more. ggml's code is the same.
 
 # FILES of a target in units of at most SIZE, in their order.
 function(specdec_units target name size)  # FILES...
@@ -39,6 +39,7 @@ function(specdec_llama_cpp_units)
   set_target_properties(llama_not_hot PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 
   set_target_properties(llama PROPERTIES SOURCES "${core};$<TARGET_OBJECTS:llama_not_hot>" UNITY_BUILD_MODE GROUP)
+  target_compile_options(llama PRIVATE -O2)
   specdec_units(llama core 8 ${core})
   specdec_units(llama_not_hot not_hot 6 ${not_hot})
   specdec_units(llama_not_hot models 40 ${models})  # names of deepseek4 and of glm5-next collide

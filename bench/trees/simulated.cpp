@@ -1,7 +1,7 @@
 // Chains and trees of drafts in simulated time. A real pair decodes real prompts, but the rule that chooses the drafts
 // is told what passes would cost on other machines, so the result has no noise of this one.
 //
-//   bench_trees TARGET DRAFT TOKENS TEMPERATURE WORLDS PROMPT_FILE... (WORLDS: "disk,memory"; prompts in their
+//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED WORLDS PROMPT_FILE... (WORLDS: "disk,memory"; prompts in their
 //   template)
 //
 // Prints for each prompt, world and way to draft: tokens a pass, and tokens per simulated second.
@@ -120,13 +120,13 @@ AutoOptions options_in(const World& world) {
   return options;
 }
 
-void run(LoadedModels& models, const std::vector<Token>& prompt, int max_tokens, double temperature, const World& world,
-         const Way& way, const char* name) {
+void run(LoadedModels& models, const std::vector<Token>& prompt, int max_tokens, double temperature, std::uint64_t seed,
+         const World& world, const Way& way, const char* name) {
   sampling::SamplingParams params;
   params.temperature = temperature;
   Simulated rule(world, options_in(world));
   Decoder decoder(models.target(), models.proposer(), &rule);
-  Sequence s(0, params, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+  Sequence s(0, params, std::make_unique<sampling::PhiloxUniforms>(seed, 0));
   s.tokens = prompt;
   s.num_committed = static_cast<int>(prompt.size());
   s.stats.prompt_tokens = s.num_committed;
@@ -147,20 +147,21 @@ void run(LoadedModels& models, const std::vector<Token>& prompt, int max_tokens,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) return 2;
+  if (argc < 8) return 2;
   GeneratorOptions options;
   options.target = argv[1];
   options.draft = DraftModel{argv[2]};
   options.n_ctx = 1024;
   LoadedModels models = load_models(options, nullptr);
-  const std::string wanted = "," + std::string(argv[5]) + ",";
-  for (int i = 6; i < argc; ++i) {
+  const std::string wanted = "," + std::string(argv[6]) + ",";
+  for (int i = 7; i < argc; ++i) {
     std::ifstream file(argv[i]);
     const std::string prompt{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     for (const World& world : worlds) {
       if (wanted.find("," + std::string(world.name) + ",") == std::string::npos) continue;
       for (const Way& way : ways)
-        run(models, models.vocabulary().tokenize(prompt), std::atoi(argv[3]), std::atof(argv[4]), world, way, argv[i]);
+        run(models, models.vocabulary().tokenize(prompt), std::atoi(argv[3]), std::atof(argv[4]),
+            std::strtoull(argv[5], nullptr, 10), world, way, argv[i]);
     }
   }
   return 0;

@@ -1,10 +1,10 @@
 """Chains and trees of drafts side by side in simulated time: tokens per second and tokens a pass.
 
-python -m bench.trees.simulated [--worlds disk 14b memory] [--prompts NAME ...] [--tokens 72]
+python -m bench.trees.simulated [--worlds disk 14b memory] [--prompts NAME ...] [--tokens 72] [--seeds 1]
 
 The real pair as downloaded (bench/common/real_models.py), or --target and --draft, decodes real prompts; what passes
-cost is given (bench/trees/simulated.cpp has the worlds), so that rows compare rules and not a machine's moods. Needs
-bench_trees (cmake --preset default -DSPECDEC_BENCH=ON).
+cost is given (bench/trees/simulated.cpp has the worlds), so that rows compare rules and not a machine's moods. --code:
+beginnings of functions instead, for the bundled models. Needs bench_trees (cmake --preset default -DSPECDEC_BENCH=ON).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 
 from bench.common.options import parser_of
 from bench.common.real_models import FOLDER, PAIR
-from bench.common.texts import CHAT_PROMPTS, chat
+from bench.common.texts import CHAT_PROMPTS, CODE_PROMPTS, chat
 
 WAYS = ["chains", "16", "auto"]
 Results = dict[tuple[str, float], dict[tuple[str, str], tuple[float, float]]]  # [world, way]: tokens/s, tokens a pass
@@ -46,22 +46,32 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", default=["disk", "14b", "memory"])
     parser.add_argument("--prompts", nargs="+", default=list(CHAT_PROMPTS), choices=sorted(CHAT_PROMPTS))
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.8])
+    parser.add_argument("--code", action="store_true")
     parser.add_argument("--tokens", type=int, default=72)
+    parser.add_argument("--seeds", type=int, default=1, help="runs at a temperature; rates are of all of them")
     arguments = parser.parse_args()
     program = arguments.build / "bench" / "bench_trees"
+    prompts = {name: chat(CHAT_PROMPTS[name]) for name in arguments.prompts}
+    if arguments.code:
+        prompts = {f"function {number}": text for number, text in enumerate(CODE_PROMPTS, 1)}
     results: Results = {}
     with tempfile.TemporaryDirectory() as folder:
         for temperature in arguments.temperatures:
-            for name in arguments.prompts:
-                prompt = pathlib.Path(folder) / name
-                prompt.write_text(chat(CHAT_PROMPTS[name]))
-                command = [program, arguments.target, arguments.draft, arguments.tokens, temperature]
-                command += [",".join(arguments.worlds), prompt]
-                out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
-                row = results.setdefault((name, temperature), {})
-                for line in out.splitlines():
-                    _, world, way, per_pass, rate = line.split()
-                    row[world, way] = (float(rate), float(per_pass))
+            for name, text in prompts.items():
+                prompt = pathlib.Path(folder) / "prompt"
+                prompt.write_text(text)
+                runs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+                for seed in range(1, 1 + (arguments.seeds if temperature > 0 else 1)):
+                    command = [program, arguments.target, arguments.draft, arguments.tokens, temperature, seed]
+                    command += [",".join(arguments.worlds), prompt]
+                    out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
+                    for line in out.splitlines():
+                        _, world, way, per_pass, rate = line.split()
+                        runs.setdefault((world, way), []).append((float(rate), float(per_pass)))
+                results[name, temperature] = {
+                    cell: (statistics.harmonic_mean(rates), statistics.harmonic_mean(per_pass))
+                    for cell, (rates, per_pass) in ((cell, zip(*of_cell)) for cell, of_cell in runs.items())
+                }
     report(results, arguments.worlds)
 
 
