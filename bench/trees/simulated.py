@@ -22,6 +22,12 @@ WAYS = ["chains", "16", "auto"]
 Results = dict[tuple[str, float], dict[tuple[str, str], tuple[float, float]]]  # [world, way]: tokens/s, tokens a pass
 
 
+def of_all(runs: list[tuple[float, float]]) -> tuple[float, float]:
+    """Rates of runs that make the same number of tokens."""
+    rates, per_pass = zip(*runs, strict=True)
+    return statistics.harmonic_mean(rates), statistics.harmonic_mean(per_pass)
+
+
 def report(results: Results, worlds: list[str]) -> None:
     cells = [(world, way) for world in worlds for way in WAYS]
     print(f"| prompt, temperature | {' | '.join(f'{world}: {way}' for world, way in cells)} |")
@@ -68,10 +74,7 @@ def main() -> None:
                     for line in out.splitlines():
                         _, world, way, per_pass, rate = line.split()
                         runs.setdefault((world, way), []).append((float(rate), float(per_pass)))
-                results[name, temperature] = {
-                    cell: (statistics.harmonic_mean(rates), statistics.harmonic_mean(per_pass))
-                    for cell, (rates, per_pass) in ((cell, zip(*of_cell)) for cell, of_cell in runs.items())
-                }
+                results[name, temperature] = {cell: of_all(of_cell) for cell, of_cell in runs.items()}
     report(results, arguments.worlds)
 
 
