@@ -1,5 +1,6 @@
 // The loop's bookkeeping: lengths, ends, caches, errors, several sequences in one batch.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -620,6 +621,58 @@ TEST(a_rule_limits_the_size_of_trees) {
     proposer.propose({{s.get(), 12, &rule}}, stats);
     CHECK(s->tree.size() == (adapts ? 3 : 12));
   }
+}
+
+// Takes only the likeliest of the next drafts. typical: what rows that are not known yet are expected to offer. pass:
+// the worth of the draft's passes.
+class LikeliestFirst final : public toy::DraftRule {
+ public:
+  LikeliestFirst(double typical, double pass) : typical_(typical), pass_(pass) {}
+  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
+  int largest_tree() const override { return 6; }
+  DraftPrice price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const override {
+    const bool pays = tree.num_drafted < most_drafts && !next.empty();
+    return {pays ? *std::max_element(next.begin(), next.end()) : 2.0, 0.0};
+  }
+  double typical_acceptance() const override { return typical_; }
+  double worth_of_draft_pass(const GrowingTree&, int) const override { return pass_; }
+  bool worth_a_row(const Sequence&, int) override { return true; }
+  bool worth_a_draft(const Sequence&, double) override { return true; }
+  int most_drafts = 6;
+
+ private:
+  double typical_, pass_;
+};
+
+TEST(places_of_a_tree_wait_for_rows_that_may_offer_more) {
+  const auto tree_of = [](LikeliestFirst rule, int& passes) {
+    toy::Model target(8, 1), draft(8, 2);
+    DraftModelProposer proposer(draft, 8);
+    Decoder decoder(target, &proposer);
+    const auto s = sequence_of(prompt, 12, 20);
+    s->max_tree_size = 6;
+    s->tree_adapts = true;
+    decoder.prefill(*s);
+    Stats stats;
+    proposer.propose({{s.get(), 12, &rule}}, stats);
+    passes = static_cast<int>(stats.draft_calls);
+    return s->tree.parents;
+  };
+  int passes = 0;
+  // Each place is filled when the rows of all that is likelier are known.
+  CHECK(tree_of({1.0, 0.0}, passes) == (std::vector<int>{-1, 0, 1, -1, 2, 4}));
+  CHECK(passes == 5);
+  // If rows cost too much, what is known gets the places that are left.
+  CHECK(tree_of({1.0, 9.0}, passes) == (std::vector<int>{-1, -1}));
+  CHECK(passes == 1);
+  // If rows are expected to offer nothing, places do not wait for them.
+  CHECK(tree_of({0.0, 0.0}, passes) == (std::vector<int>{-1, -1, 0, 1, 0, 2}));
+  CHECK(passes == 3);
+  // No row is read for drafts that cannot pay.
+  LikeliestFirst two(1.0, 0.0);
+  two.most_drafts = 2;
+  CHECK(tree_of(two, passes).size() == 2);
+  CHECK(passes == 2);
 }
 
 class Listener final : public toy::DraftRule {
