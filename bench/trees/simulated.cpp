@@ -1,8 +1,8 @@
 // Chains and trees of drafts in simulated time. A real pair decodes real prompts, but the rule that chooses the drafts
 // is told what passes would cost on other machines, so the result has no noise of this one.
 //
-//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED WORLDS PROMPT_FILE... (WORLDS: "disk,memory"; prompts in their
-//   template)
+//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED COPIES WORLDS PROMPT_FILE... (COPIES: 1 or 0; WORLDS:
+//   "disk,memory"; prompts in their template)
 //
 // Prints for each prompt, world and way to draft: tokens a pass, and tokens per simulated second.
 #include <cstdint>
@@ -147,14 +147,15 @@ void run(LoadedModels& models, const std::vector<Token>& prompt, int max_tokens,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 8) return 2;
+  if (argc < 9) return 2;
   GeneratorOptions options;
   options.target = argv[1];
   options.draft = DraftModel{argv[2]};
   options.n_ctx = 1024;
+  options.suffix = std::atoi(argv[6]) != 0;
   LoadedModels models = load_models(options, nullptr);
-  const std::string wanted = "," + std::string(argv[6]) + ",";
-  for (int i = 7; i < argc; ++i) {
+  const std::string wanted = "," + std::string(argv[7]) + ",";
+  for (int i = 8; i < argc; ++i) {
     std::ifstream file(argv[i]);
     const std::string prompt{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     for (const World& world : worlds) {
