@@ -607,20 +607,23 @@ class SmallTrees final : public toy::DraftRule {
   int largest_tree() const override { return 3; }
 };
 
+// The first tree of a draft model, as the parents of its nodes.
+std::vector<int> first_tree(toy::DraftRule& rule, int size, bool adapts, Stats& stats) {
+  toy::Model target(8, 1), draft(8, 2);
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  const auto s = sequence_of(prompt, 12, 20);
+  s->max_tree_size = size;
+  s->tree_adapts = adapts;
+  decoder.prefill(*s);
+  proposer.propose({{s.get(), 12, &rule}}, stats);
+  return s->tree.parents;
+}
+
 TEST(a_rule_limits_the_size_of_trees) {
   SmallTrees rule;
   Stats stats;
-  for (const bool adapts : {true, false}) {
-    toy::Model target(8, 1), draft(8, 2);
-    DraftModelProposer proposer(draft, 8);
-    Decoder decoder(target, &proposer);
-    const auto s = sequence_of(prompt, 12, 20);
-    s->max_tree_size = 12;
-    s->tree_adapts = adapts;
-    decoder.prefill(*s);
-    proposer.propose({{s.get(), 12, &rule}}, stats);
-    CHECK(s->tree.size() == (adapts ? 3 : 12));
-  }
+  for (const bool adapts : {true, false}) CHECK(first_tree(rule, 12, adapts, stats).size() == (adapts ? 3 : 12));
 }
 
 // Takes only the likeliest of the next drafts. typical: what rows that are not known yet are expected to offer. pass:
@@ -646,17 +649,10 @@ class LikeliestFirst final : public toy::DraftRule {
 
 TEST(places_of_a_tree_wait_for_rows_that_may_offer_more) {
   const auto tree_of = [](LikeliestFirst rule, int& passes) {
-    toy::Model target(8, 1), draft(8, 2);
-    DraftModelProposer proposer(draft, 8);
-    Decoder decoder(target, &proposer);
-    const auto s = sequence_of(prompt, 12, 20);
-    s->max_tree_size = 6;
-    s->tree_adapts = true;
-    decoder.prefill(*s);
     Stats stats;
-    proposer.propose({{s.get(), 12, &rule}}, stats);
+    std::vector<int> parents = first_tree(rule, 6, true, stats);
     passes = static_cast<int>(stats.draft_calls);
-    return s->tree.parents;
+    return parents;
   };
   int passes = 0;
   // Each place is filled when the rows of all that is likelier are known.
