@@ -1,7 +1,8 @@
 // Chains and trees of drafts in simulated time. A real pair decodes real prompts, but the rule that chooses the drafts
 // is told what passes would cost on other machines, so the result has no noise of this one.
 //
-//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED COPIES WORLDS PROMPT_FILE... (COPIES: 1 or 0; WORLDS:
+//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED COPIES WORLDS PROMPT_FILE... (COPIES: none, text, or repeat: each
+//   prompt runs twice, and what is printed is of the second time, when its earlier output may be copied; WORLDS:
 //   "disk,memory"; prompts in their template)
 //
 // Prints for each prompt, world and way to draft: tokens a pass, and tokens per simulated second.
@@ -120,17 +121,26 @@ AutoOptions options_in(const World& world) {
   return options;
 }
 
-void run(LoadedModels& models, const std::vector<Token>& prompt, int max_tokens, double temperature, std::uint64_t seed,
-         const World& world, const Way& way, const char* name) {
+struct Run {
+  int num_tokens;
+  double temperature;
+  std::uint64_t seed;
+};
+
+// Tokens a pass, and tokens per simulated second. The output is remembered.
+struct Speed {
+  double per_pass, rate;
+};
+Speed decode(LoadedModels& models, Simulated& rule, const std::vector<Token>& prompt, const Run& run, const Way& way) {
   sampling::SamplingParams params;
-  params.temperature = temperature;
-  Simulated rule(world, options_in(world));
+  params.temperature = run.temperature;
+  rule.seconds = 0.0;
   Decoder decoder(models.target(), models.proposer(), &rule);
-  Sequence s(0, params, std::make_unique<sampling::PhiloxUniforms>(seed, 0));
+  Sequence s(0, params, std::make_unique<sampling::PhiloxUniforms>(run.seed, 0));
   s.tokens = prompt;
   s.num_committed = static_cast<int>(prompt.size());
   s.stats.prompt_tokens = s.num_committed;
-  s.remaining = max_tokens;
+  s.remaining = run.num_tokens;
   s.num_draft_tokens = auto_draft_tokens;
   s.max_tree_size = way.size;
   s.tree_adapts = way.adapts;
@@ -139,9 +149,8 @@ void run(LoadedModels& models, const std::vector<Token>& prompt, int max_tokens,
   while (!decoder.prefill(s, 512)) {
   }
   while (s.finish == Finish::none) decoder.cycle({&s});
-  std::printf("%s %s %s %.2f %.3f\n", name, world.name, way.name, s.stats.tokens_per_target_call(),
-              static_cast<double>(s.stats.tokens) / rule.seconds);
-  std::fflush(stdout);
+  models.proposer()->remember(s.tokens.data() + prompt.size(), s.num_committed - static_cast<int>(prompt.size()));
+  return {s.stats.tokens_per_target_call(), static_cast<double>(s.stats.tokens) / rule.seconds};
 }
 
 }  // namespace
@@ -152,17 +161,24 @@ int main(int argc, char** argv) {
   options.target = argv[1];
   options.draft = DraftModel{argv[2]};
   options.n_ctx = 1024;
-  options.suffix = std::atoi(argv[6]) != 0;
-  LoadedModels models = load_models(options, nullptr);
-  const std::string wanted = "," + std::string(argv[7]) + ",";
+  const std::string copies = argv[6], wanted = "," + std::string(argv[7]) + ",";
+  options.suffix = copies != "none";
+  const Run run{std::atoi(argv[3]), std::atof(argv[4]), std::strtoull(argv[5], nullptr, 10)};
   for (int i = 8; i < argc; ++i) {
     std::ifstream file(argv[i]);
     const std::string prompt{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     for (const World& world : worlds) {
       if (wanted.find("," + std::string(world.name) + ",") == std::string::npos) continue;
-      for (const Way& way : ways)
-        run(models, models.vocabulary().tokenize(prompt), std::atoi(argv[3]), std::atof(argv[4]),
-            std::strtoull(argv[5], nullptr, 10), world, way, argv[i]);
+      for (const Way& way : ways) {
+        LoadedModels models = load_models(options, nullptr);  // remembers no outputs yet
+        Simulated rule(world, options_in(world));
+        const std::vector<Token> tokens = models.vocabulary().tokenize(prompt);
+        Speed speed{};
+        for (int times = copies == "repeat" ? 2 : 1; times > 0; --times)
+          speed = decode(models, rule, tokens, run, way);
+        std::printf("%s %s %s %.2f %.3f\n", argv[i], world.name, way.name, speed.per_pass, speed.rate);
+        std::fflush(stdout);
+      }
     }
   }
   return 0;

@@ -53,7 +53,8 @@ def main() -> None:
     parser.add_argument("--prompts", nargs="+", default=list(CHAT_PROMPTS), choices=sorted(CHAT_PROMPTS))
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.8])
     parser.add_argument("--code", action="store_true")
-    parser.add_argument("--no-copies", action="store_true", help="drafts of the model alone")
+    parser.add_argument("--copies", choices=["none", "text", "repeat"], default="text",
+                        help="none: drafts of the model alone; repeat: each prompt a second time, measured then")
     parser.add_argument("--tokens", type=int, default=72)
     parser.add_argument("--seeds", type=int, default=1, help="runs at a temperature; rates are of all of them")
     arguments = parser.parse_args()
@@ -70,7 +71,7 @@ def main() -> None:
                 runs: dict[tuple[str, str], list[tuple[float, float]]] = {}
                 for seed in range(1, 1 + (arguments.seeds if temperature > 0 else 1)):
                     command = [program, arguments.target, arguments.draft, arguments.tokens, temperature, seed]
-                    command += [0 if arguments.no_copies else 1, ",".join(arguments.worlds), prompt]
+                    command += [arguments.copies, ",".join(arguments.worlds), prompt]
                     out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
                     for line in out.splitlines():
                         _, world, way, per_pass, rate = line.split()
