@@ -87,7 +87,13 @@ class Simulated final : public DraftLength {
     return rule_.worth_a_tree(s, num_unread, fills_blocks);
   }
   void begin_tree() override { rule_.begin_tree(); }
-  void judged(const DraftPlan::Confidence& confidence, bool accepted) override { rule_.judged(confidence, accepted); }
+  void judged(DraftOrigin origin, const DraftPlan::Confidence& confidence, bool accepted) override {
+    rule_.judged(origin, confidence, accepted);
+  }
+  int best_number_of_copies(const Sequence& s, const std::vector<Copy>& copies, int num_unread) const override {
+    return rule_.best_number_of_copies(s, copies, num_unread);
+  }
+  double probability_of(const Copy& copy) const override { return rule_.probability_of(copy); }
   int largest_tree() const override { return rule_.largest_tree(); }
   DraftPrice price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const override {
     return rule_.price_of_drafts(tree, next);

@@ -61,8 +61,15 @@ class DraftLength {
   virtual bool worth_a_tree(const Sequence& /*sequence*/, int /*num_unread*/, bool /*fills_blocks*/) { return false; }
   // One is grown; then this is not asked for rows and drafts in this cycle.
   virtual void begin_tree() {}
-  // Of a tree that was grown: the first draft from a row was verified.
-  virtual void judged(const DraftPlan::Confidence& /*confidence*/, bool /*accepted*/) {}
+  // Of a tree that was grown: a copy, or the first draft from a row, was verified.
+  virtual void judged(DraftOrigin /*origin*/, const DraftPlan::Confidence& /*confidence*/, bool /*accepted*/) {}
+  // How many of these copies, which nothing comes before, would become drafts of a chain? Changes nothing.
+  virtual int best_number_of_copies(const Sequence& /*sequence*/, const std::vector<Copy>& copies,
+                                    int /*num_unread*/) const {
+    return static_cast<int>(copies.size());
+  }
+  // That the target accepts it, after the drafts before it.
+  virtual double probability_of(const Copy& copy) const { return copy.confidence; }
   // No tree has more drafts than this.
   virtual int largest_tree() const { return max_draft_tokens; }
   // Of the drafts that a growing tree may get next. next: the chances of those that are known, in any order; the rule

@@ -5,6 +5,7 @@
 #include "base/index.h"
 #include "sampling/dead_end.h"
 #include "sampling/gumbel_max.h"
+#include "speculative/copies.h"
 #include "speculative/reading_logits.h"
 
 namespace specdec {
@@ -59,13 +60,26 @@ TreeDrafter::Growth& TreeDrafter::growth(int slot) {
   return growths_[idx(slot)];
 }
 
-// What the draft's first pass may gain: what is missing where the copies end. A longer chain of copies is as good as
-// what the tree would have there.
-bool TreeDrafter::adds_to(const ProposalRequest& request, const std::vector<Copy>& copies) const {
+// What a tree may have in addition: another token in place of each copy, and drafts where the copies end.
+bool TreeDrafter::adds_to(const ProposalRequest& request, const std::vector<Copy>& copies, int num_unread) {
   if (copies.empty() || request.adaptive == nullptr) return true;
-  double reach = 1.0, accepted = 0.0;
-  for (const Copy& copy : copies) accepted += reach *= chances_[copy_unread].probability(copy.confidence);
-  return 1.0 - reach >= request.adaptive->worth_of_draft_pass({static_cast<int>(copies.size()), accepted}, 1);
+  const DraftLength& rule = *request.adaptive;
+  const int count = rule.best_number_of_copies(*request.sequence, copies, num_unread);
+  if (count == 0) return true;
+  GrowingTree chain{count, 0.0};
+  double reach = 1.0, missing = 0.0;
+  next_.clear();
+  const auto add = [&](double probability) {
+    missing += probability;
+    next_.push_back(probability * rule.typical_acceptance());
+  };
+  for (int i = 0; i < count; ++i) {
+    const double accepted = rule.probability_of(copies[idx(i)]);
+    add(reach * (1.0 - accepted));
+    chain.accepted += reach *= accepted;
+  }
+  if (count < most_copies(request)) add(reach);
+  return missing >= rule.worth_of_draft_pass(chain, 1) && rule.price_of_drafts(chain, next_).is_met();
 }
 
 void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, const std::vector<std::vector<Copy>>& copies,
@@ -380,9 +394,9 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
     const bool is_kept = place < path.size() && path[place] == node;
     const Node& judged = g.nodes[idx(node)];
     chances_[judged.kind].learn(judged.confidence, is_kept);
-    const bool is_first = judged.kind == likeliest_first || judged.kind == drawn_first;
-    if (is_first && g.request.adaptive != nullptr)
-      g.request.adaptive->judged({judged.confidence, takes_likeliest(s) ? judged.confidence : judged.share}, is_kept);
+    const bool is_drawn_first = judged.kind == drawn_first && !takes_likeliest(s);
+    if (g.request.adaptive != nullptr && (is_drawn_first || judged.kind == likeliest_first || judged.kind >= copy_agreed))
+      g.request.adaptive->judged(s.origins[idx(node)], {judged.confidence, is_drawn_first ? judged.share : judged.confidence}, is_kept);
     if (is_drawn(judged.kind)) chances_of_drawn_[judged.kind].learn(judged.share, is_kept);
     if (!is_kept) continue;
     parent = node;

@@ -28,8 +28,8 @@ class TreeDrafter {
   TreeDrafter(LanguageModel& draft, int vocabulary_size);
 
   // Whether a tree may gain more than a chain of these copies: the draft's passes cost time, and where text is copied
-  // for long, nothing is left to gain.
-  bool adds_to(const ProposalRequest& request, const std::vector<Copy>& copies) const;
+  // for long, nothing is left to gain. num_unread: tokens that the draft has not read.
+  bool adds_to(const ProposalRequest& request, const std::vector<Copy>& copies, int num_unread);
 
   // Grows a tree for each sequence, with its copies. The draft's last pass computed the rows after their committed
   // tokens, in order.

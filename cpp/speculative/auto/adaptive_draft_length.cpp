@@ -278,6 +278,7 @@ double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted
 
 int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vector<Copy>& copies,
                                                int num_unread) const {
+  if (target_pass_.empty()) return 0;
   const int num_drafted = s.num_drafted();
   const double copying_rate = tokens_per_second(by_copying), drafting_rate = tokens_per_second(by_model);
   const bool has_model = num_unread != no_draft_model, has_row = num_unread == 0;
@@ -301,7 +302,7 @@ int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vec
 
 int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& copies, int num_unread) {
   const int num_drafted = s.num_drafted(), num_copies = static_cast<int>(copies.size());
-  int count = target_pass_.empty() ? 0 : best_number_of_copies(s, copies, num_unread);
+  int count = best_number_of_copies(s, copies, num_unread);
   if (has_model_) {
     if (count > 0) trial_ = -1;  // trials are for drafts of the model
   } else if (trial_ >= 0) {
@@ -391,9 +392,10 @@ void AdaptiveDraftLength::begin_tree() {
   longest_ = 1;
 }
 
-void AdaptiveDraftLength::judged(const DraftPlan::Confidence& confidence, bool accepted) {
-  model_.add_row(confidence.row);
-  model_.learn(confidence, accepted);
+void AdaptiveDraftLength::judged(DraftOrigin origin, const DraftPlan::Confidence& confidence, bool accepted) {
+  Acceptance& acceptance = acceptance_of(origin);
+  acceptance.add_row(confidence.row);
+  acceptance.learn(confidence, accepted);
 }
 
 int AdaptiveDraftLength::largest_tree() const {

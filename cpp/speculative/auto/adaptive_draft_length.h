@@ -71,7 +71,11 @@ class AdaptiveDraftLength final : public DraftLength {
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
   bool worth_a_tree(const Sequence& sequence, int num_unread, bool fills_blocks) override;
   void begin_tree() override;
-  void judged(const DraftPlan::Confidence& confidence, bool accepted) override;
+  void judged(DraftOrigin origin, const DraftPlan::Confidence& confidence, bool accepted) override;
+  int best_number_of_copies(const Sequence& sequence, const std::vector<Copy>& copies, int num_unread) const override;
+  double probability_of(const Copy& copy) const override {
+    return (copy.origin == DraftOrigin::prediction ? predicted_ : text_).of_draft(copy.confidence);
+  }
   int largest_tree() const override;
   DraftPrice price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const override;
   double typical_acceptance() const override { return typical_; }
@@ -126,7 +130,6 @@ class AdaptiveDraftLength final : public DraftLength {
   void add_place(Sequence& sequence, DraftPlan::Confidence confidence, double acceptance);
   double survival_of_others(const Sequence& sequence) const;
   double seconds_gained_by_model(double tokens, int num_drafted, int num_unread, double rate) const;
-  int best_number_of_copies(const Sequence& sequence, const std::vector<Copy>& copies, int num_unread) const;
   double longer_pass(int num_drafted, int more) const;
   double catch_up(int num_unread) const;
   double seconds_saved_per_token() const;
@@ -137,9 +140,6 @@ class AdaptiveDraftLength final : public DraftLength {
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   Acceptance& acceptance_of(DraftOrigin origin) {
     return origin == DraftOrigin::model ? model_ : origin == DraftOrigin::prediction ? predicted_ : text_;
-  }
-  double probability_of(const Copy& copy) const {
-    return (copy.origin == DraftOrigin::prediction ? predicted_ : text_).of_draft(copy.confidence);
   }
 
   AutoOptions options_;
