@@ -341,7 +341,9 @@ bool TreeDrafter::add_copy(Growth& g, Kind kind) {
   if (depth == g.copies.size() || s.error || s.tree.size() >= g.size) return false;
   const Copy& copy = g.copies[depth];
   const int parent = depth == 0 ? -1 : g.copied.back();
-  const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chances_[kind].probability(copy.confidence);
+  const bool known = kind == copy_unread && g.request.adaptive != nullptr;
+  const double chance = known ? g.request.adaptive->probability_of(copy) : chances_[kind].probability(copy.confidence);
+  const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chance;
   if (reach < price(g, reach).least) {
     g.copies.resize(depth);
     return false;
