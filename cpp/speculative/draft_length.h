@@ -20,6 +20,7 @@ struct Copy {
 struct GrowingTree {
   int num_drafted;
   double accepted;
+  bool is_copied = false;
 };
 
 // What drafts have to gain to be worth their time, in tokens.

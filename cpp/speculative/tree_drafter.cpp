@@ -66,7 +66,7 @@ bool TreeDrafter::adds_to(const ProposalRequest& request, const std::vector<Copy
   const DraftLength& rule = *request.adaptive;
   const int count = rule.best_number_of_copies(*request.sequence, copies, num_unread);
   if (count == 0) return true;
-  GrowingTree chain{count, 0.0};
+  GrowingTree chain{count, 0.0, true};
   double reach = 1.0, missing = 0.0;
   next_.clear();
   const auto add = [&](double probability) {
