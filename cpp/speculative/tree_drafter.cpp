@@ -266,7 +266,7 @@ void TreeDrafter::add_slot(Growth& g, int node) {
     }
   }
   const double confidence = std::min(1.0, top / row.left),
-               accepted = chances_[kind_of(s, row.num_children)].probability(confidence);
+               accepted = chances_[kind_of(s, row.num_children)].expected_probability(confidence);
   g.slots.push_back({row.reach * row.rejected * accepted, accepted, confidence, node});
   std::push_heap(g.slots.begin(), g.slots.end());
 }
@@ -324,7 +324,7 @@ void TreeDrafter::fill(Growth& g, bool is_growing) {
     const double probability = s.draft_probs[idx(slot.node + 1)].probability(token);
     const Kind kind = kind_of(s, row.num_children);
     const double share = std::min(1.0, probability / row.left);
-    const double chance = takes_likeliest(s) ? slot.chance : chances_of_drawn_[kind].probability(share);
+    const double chance = takes_likeliest(s) ? slot.chance : chances_of_drawn_[kind].expected_probability(share);
     add_node(g, slot.node, token, {depth, row.reach * row.rejected * chance, kind, slot.confidence, share},
              DraftOrigin::model);
     row.left -= probability;
@@ -342,7 +342,7 @@ bool TreeDrafter::add_copy(Growth& g, Kind kind) {
   const Copy& copy = g.copies[depth];
   const int parent = depth == 0 ? -1 : g.copied.back();
   const bool known = kind == copy_unread && g.request.adaptive != nullptr;
-  const double chance = known ? g.request.adaptive->probability_of(copy) : chances_[kind].probability(copy.confidence);
+  const double chance = known ? g.request.adaptive->probability_of(copy) : chances_[kind].expected_probability(copy.confidence);
   const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chance;
   if (reach < price(g, reach).least) {
     g.copies.resize(depth);
@@ -381,7 +381,7 @@ void TreeDrafter::put_copy_first(Growth& g, int node) {
   if (depth == g.copied.size() && !add_copy(g, kind)) return;
   const Node& copied = g.nodes[idx(g.copied[depth])];
   row.left -= probs.probability(token);
-  row.rejected = 1.0 - chances_[kind].probability(copied.confidence);
+  row.rejected = 1.0 - chances_[kind].expected_probability(copied.confidence);
   row.num_children = 1;
   if (!chooses(s)) return;
   row.likeliest.erase(std::remove(row.likeliest.begin(), row.likeliest.end(), token), row.likeliest.end());

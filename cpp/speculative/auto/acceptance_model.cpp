@@ -13,6 +13,15 @@ double AcceptanceModel::probability(double confidence) const {
   return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence)));
 }
 
+// The usual approximation of the mean of a logistic function of a normal variable (MacKay 1992, "The evidence framework
+// applied to classification networks", section 4).
+double AcceptanceModel::expected_probability(double confidence) const {
+  constexpr double pi = 3.14159265358979323846;
+  const double x = log_odds(confidence);
+  const double variance = level_variance_ + 2.0 * covariance_ * x + slope_variance_ * x * x;
+  return 1.0 / (1.0 + std::exp(-(level_ + slope_ * x) / std::sqrt(1.0 + pi / 8.0 * variance)));
+}
+
 void AcceptanceModel::begin_with(const AutoKnowledge::Acceptance& known) {
   const double kept = options_.between_runs;
   level_ = options_.level + kept * (known.level - options_.level);

@@ -13,6 +13,8 @@ class AcceptanceModel {
   explicit AcceptanceModel(const AutoOptions::Acceptance& options = {}) : options_(options) {}
 
   double probability(double confidence) const;
+  // The mean over what level and slope may be: nearer to even odds while little is known.
+  double expected_probability(double confidence) const;
   void learn(double confidence, bool accepted);
   AutoKnowledge::Acceptance knowledge() const { return {level_, slope_}; }
   void begin_with(const AutoKnowledge::Acceptance& known);
