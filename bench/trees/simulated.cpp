@@ -180,8 +180,7 @@ int main(int argc, char** argv) {
         Simulated rule(world, options_in(world));
         const std::vector<Token> tokens = models.vocabulary().tokenize(prompt);
         Speed speed{};
-        for (int times = copies == "repeat" ? 2 : 1; times > 0; --times)
-          speed = decode(models, rule, tokens, run, way);
+        for (int times = copies == "repeat" ? 2 : 1; times > 0; --times) speed = decode(models, rule, tokens, run, way);
         std::printf("%s %s %s %.2f %.3f\n", argv[i], world.name, way.name, speed.per_pass, speed.rate);
         std::fflush(stdout);
       }

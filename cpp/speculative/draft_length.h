@@ -20,7 +20,7 @@ struct Copy {
 struct GrowingTree {
   int num_drafted;
   double accepted;
-  bool is_copied = false;
+  bool is_copied = false;  // of text: then a token is worth as much time as in other cycles that copy
 };
 
 // What drafts have to gain to be worth their time, in tokens.
@@ -64,7 +64,7 @@ class DraftLength {
   virtual void begin_tree() {}
   // Of a tree that was grown: a copy, or the first draft from a row, was verified.
   virtual void judged(DraftOrigin /*origin*/, const DraftPlan::Confidence& /*confidence*/, bool /*accepted*/) {}
-  // How many of these copies, which nothing comes before, would become drafts of a chain? Changes nothing.
+  // How many of these copies would become the first drafts of a chain? As worth_copying(), but nothing is noted.
   virtual int best_number_of_copies(const Sequence& /*sequence*/, const std::vector<Copy>& copies,
                                     int /*num_unread*/) const {
     return static_cast<int>(copies.size());

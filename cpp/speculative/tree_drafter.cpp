@@ -60,7 +60,7 @@ TreeDrafter::Growth& TreeDrafter::growth(int slot) {
   return growths_[idx(slot)];
 }
 
-// What a tree may have in addition: another token in place of each copy, and drafts where the copies end.
+// What a tree may have in addition to the copies of a chain: another token in place of each, and drafts after them.
 bool TreeDrafter::adds_to(const ProposalRequest& request, const std::vector<Copy>& copies, int num_unread) {
   if (copies.empty() || request.adaptive == nullptr) return true;
   const DraftLength& rule = *request.adaptive;
@@ -296,14 +296,18 @@ bool TreeDrafter::goes_on(const Growth& g, Token token) const {
   return token < vocabulary_size_ && !draft_.is_end_of_generation(token) && !g.request.sequence->is_stop_token(token);
 }
 
-// Of further nodes while the tree grows: of the slots, of what the frontier's rows may offer, and of a copy.
-DraftPrice TreeDrafter::price(const Growth& g, double of_copy) {
+// Of further nodes while the tree grows: of the slots, of what the frontier's rows may offer, and of the copies from
+// `depth` on, the first of which is accepted with the probability `reach`; 0: there are none.
+DraftPrice TreeDrafter::price(const Growth& g, std::size_t depth, double reach) {
   if (!g.adapts) return {1.0 / g.size, 1.0 / g.size};
   const DraftLength& rule = *g.request.adaptive;
   next_.clear();
   for (const Slot& slot : g.slots) next_.push_back(slot.value);
   for (const int node : g.frontier) next_.push_back(g.nodes[idx(node)].reach * rule.typical_acceptance());
-  if (of_copy > 0.0) next_.push_back(of_copy);
+  for (; reach > 0.0; reach *= rule.probability_of(g.copies[depth])) {
+    next_.push_back(reach);
+    if (++depth == g.copies.size()) break;
+  }
   const DraftPrice price = rule.price_of_drafts({g.request.sequence->tree.size(), g.accepted}, next_);
   return {std::max(price.least, least_worth), std::max(price.each, least_worth)};
 }
@@ -334,6 +338,12 @@ void TreeDrafter::fill(Growth& g, bool is_growing) {
   }
 }
 
+// Chains know more texts than trees, and what they learnt outlives a process.
+double TreeDrafter::chance_of(const Growth& g, Kind kind, const Copy& copy) const {
+  if (kind == copy_unread && g.request.adaptive != nullptr) return g.request.adaptive->probability_of(copy);
+  return chances_[kind].expected_probability(copy.confidence);
+}
+
 // The next copy becomes a node, if it is worth one.
 bool TreeDrafter::add_copy(Growth& g, Kind kind) {
   const Sequence& s = *g.request.sequence;
@@ -341,10 +351,8 @@ bool TreeDrafter::add_copy(Growth& g, Kind kind) {
   if (depth == g.copies.size() || s.error || s.tree.size() >= g.size) return false;
   const Copy& copy = g.copies[depth];
   const int parent = depth == 0 ? -1 : g.copied.back();
-  const bool known = kind == copy_unread && g.request.adaptive != nullptr;
-  const double chance = known ? g.request.adaptive->probability_of(copy) : chances_[kind].expected_probability(copy.confidence);
-  const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chance;
-  if (reach < price(g, reach).least) {
+  const double reach = (parent < 0 ? 1.0 : g.nodes[idx(parent)].reach) * chance_of(g, kind, copy);
+  if (reach < price(g, depth, reach).least) {
     g.copies.resize(depth);
     return false;
   }
@@ -396,9 +404,11 @@ void TreeDrafter::keep_path(const Sequence& s, const std::vector<int>& path) {
     const bool is_kept = place < path.size() && path[place] == node;
     const Node& judged = g.nodes[idx(node)];
     chances_[judged.kind].learn(judged.confidence, is_kept);
-    const bool is_drawn_first = judged.kind == drawn_first && !takes_likeliest(s);
-    if (g.request.adaptive != nullptr && (is_drawn_first || judged.kind == likeliest_first || judged.kind >= copy_agreed))
-      g.request.adaptive->judged(s.origins[idx(node)], {judged.confidence, is_drawn_first ? judged.share : judged.confidence}, is_kept);
+    const bool is_drawn_first = judged.kind == drawn_first;
+    const double confidence = is_drawn_first ? judged.share : judged.confidence;
+    const bool is_first = is_drawn_first || judged.kind == likeliest_first || judged.kind >= copy_agreed;
+    if (is_first && g.request.adaptive != nullptr)
+      g.request.adaptive->judged(s.origins[idx(node)], {judged.confidence, confidence}, is_kept);
     if (is_drawn(judged.kind)) chances_of_drawn_[judged.kind].learn(judged.share, is_kept);
     if (!is_kept) continue;
     parent = node;

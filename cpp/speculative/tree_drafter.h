@@ -27,8 +27,8 @@ class TreeDrafter {
   // The draft must read trees. vocabulary_size: the smaller of both models'.
   TreeDrafter(LanguageModel& draft, int vocabulary_size);
 
-  // Whether a tree may gain more than a chain of these copies: the draft's passes cost time, and where text is copied
-  // for long, nothing is left to gain. num_unread: tokens that the draft has not read.
+  // Whether a tree may gain more than a chain of these copies: the draft's passes cost time, and a place beside a copy
+  // that is nearly certain gains nothing. num_unread: tokens that the draft has not read.
   bool adds_to(const ProposalRequest& request, const std::vector<Copy>& copies, int num_unread);
 
   // Grows a tree for each sequence, with its copies. The draft's last pass computed the rows after their committed
@@ -89,7 +89,8 @@ class TreeDrafter {
   };
 
   Growth& growth(int slot);
-  DraftPrice price(const Growth& g, double of_copy = 0.0);
+  DraftPrice price(const Growth& g, std::size_t depth = 0, double reach = 0.0);
+  double chance_of(const Growth& g, Kind kind, const Copy& copy) const;
   void add_node(Growth& g, int parent, Token token, const Node& node, DraftOrigin origin);
   bool add_copy(Growth& g, Kind kind);
   void add_unread_copies(Growth& g);

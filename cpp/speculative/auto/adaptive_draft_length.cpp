@@ -405,7 +405,8 @@ int AdaptiveDraftLength::largest_tree() const {
 // The running cycle counts as well, as far as the tree has grown: when little is known, most of all.
 double AdaptiveDraftLength::tokens_per_second(const GrowingTree& tree) const {
   const double seconds = target_costs_.seconds(columns(tree.num_drafted)) + draft_seconds_;
-  return tokens_per_second(tree.is_copied ? by_copying : by_model, {num_sequences_ * (1.0 + tree.accepted), seconds, num_sequences_ * seconds});
+  return tokens_per_second(tree.is_copied ? by_copying : by_model,
+                           {num_sequences_ * (1.0 + tree.accepted), seconds, num_sequences_ * seconds});
 }
 
 // Chooses the number of drafts that together gain the most: the costs of passes have steps, beyond which one draft
