@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -662,13 +664,74 @@ TEST(places_of_a_tree_wait_for_rows_that_may_offer_more) {
   CHECK(tree_of({1.0, 9.0}, passes) == (std::vector<int>{-1, -1}));
   CHECK(passes == 1);
   // If rows are expected to offer nothing, places do not wait for them.
-  CHECK(tree_of({0.0, 0.0}, passes) == (std::vector<int>{-1, -1, 0, 1, 0, 2}));
-  CHECK(passes == 3);
+  CHECK(tree_of({0.0, 0.0}, passes) == (std::vector<int>{-1, -1, -1, 0, 0, 1}));
+  CHECK(passes == 2);
   // No row is read for drafts that cannot pay.
   LikeliestFirst two(1.0, 0.0);
   two.most_drafts = 2;
   CHECK(tree_of(two, passes).size() == 2);
   CHECK(passes == 2);
+}
+
+// Copies that are all accepted with the same probability; a chain would take `count` of them.
+class Copied final : public toy::DraftRule {
+ public:
+  Copied(int count, double probability) : count_(count), probability_(probability) {}
+  bool worth_a_row(const Sequence&, int) override { return true; }
+  bool worth_a_draft(const Sequence&, double) override { return true; }
+  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
+  int best_number_of_copies(const Sequence&, const std::vector<Copy>&, int) const override { return count_; }
+  double probability_of(const Copy&) const override { return probability_; }
+  double typical_acceptance() const override { return 0.5; }
+  double worth_of_draft_pass(const GrowingTree&, int) const override { return draft_pass; }
+  // A node takes a chance of 0.1; beyond 12 nodes, the next ones have to gain two tokens together.
+  DraftPrice price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const override {
+    const bool is_step = tree.num_drafted == 12, pays = std::any_of(next.begin(), next.end(), is_likely);
+    return {pays && (!is_step || std::accumulate(next.begin(), next.end(), 0.0) > 2.0) ? 0.1 : 2.0, 0.0};
+  }
+  double draft_pass = 0.0;
+
+ private:
+  static bool is_likely(double chance) { return chance >= 0.1; }
+  int count_;
+  double probability_;
+};
+
+// Whether a tree is grown with these copies, and how many of them are in it.
+std::optional<int> copies_in_tree(Copied rule, int num_copies) {
+  toy::Model target(8, 1), draft(8, 2);
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  const auto s = sequence_of(prompt, 20, 30);
+  s->max_tree_size = 20;
+  s->tree_adapts = true;
+  decoder.prefill(*s);
+  std::vector<ProposalRequest> running{{s.get(), 20, &rule}};
+  Stats stats;
+  const std::vector<float> row = draft.logits_after(prompt);
+  const auto agreed = static_cast<Token>(std::max_element(row.begin(), row.end()) - row.begin());
+  proposer.grow_trees(running, stats, [&](const ProposalRequest&, std::vector<Copy>& copies) {
+    for (int i = 0; i < num_copies; ++i) copies.push_back({agreed, 0.9});
+  });
+  if (!running.empty()) return std::nullopt;
+  const auto last = s->origins.begin() + s->tree.size();
+  return static_cast<int>(std::count_if(s->origins.begin(), last, is_copy));
+}
+
+TEST(a_tree_has_more_than_a_chain_of_copies_or_is_not_grown) {
+  CHECK(!copies_in_tree({20, 1.0}, 20));   // certain copies in all places
+  CHECK(!copies_in_tree({20, 0.99}, 20));  // another token would gain less than its place costs
+  CHECK(copies_in_tree({8, 0.9}, 8));      // drafts after the last copy
+  CHECK(copies_in_tree({8, 0.6}, 20));     // other tokens in place of copies
+  CHECK(copies_in_tree({0, 0.6}, 20));     // a chain would not copy at all
+  Copied slow(8, 0.9);
+  slow.draft_pass = 1.5;  // tokens
+  CHECK(!copies_in_tree(slow, 8));
+}
+
+TEST(copies_in_a_tree_pay_for_a_step_together) {
+  CHECK(copies_in_tree({18, 0.97}, 18) == 18);
+  CHECK(copies_in_tree({13, 0.97}, 13) == 12);  // one copy alone does not
 }
 
 class Listener final : public toy::DraftRule {

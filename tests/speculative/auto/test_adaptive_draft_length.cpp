@@ -483,6 +483,17 @@ TEST(drafts_of_trees_pay_for_a_step_together) {
   CHECK_NEAR(price(4, {0.05, 0.3, 0.2, 0.25, 0.05}).least, 0.2, 1e-12);
 }
 
+TEST(copies_of_trees_teach_chains) {
+  AdaptiveDraftLength rule;
+  const Copy copy{5, 0.3}, predicted{5, 0.3, DraftOrigin::prediction};
+  const double at_first = rule.probability_of(copy);
+  for (int i = 0; i < 20; ++i) rule.judged(DraftOrigin::suffix, {0.3, 0.3}, false);
+  CHECK(rule.probability_of(copy) < 0.5 * at_first);
+  CHECK_NEAR(rule.probability_of(predicted), 0.3, 1e-9);  // of predictions nothing is learnt
+  for (int i = 0; i < 60; ++i) rule.judged(DraftOrigin::model, {0.3, 0.3}, true);
+  CHECK(rule.probability_of(copy) < 0.5 * at_first);
+}
+
 TEST(a_withheld_proposal_is_still_learnt_from) {
   AdaptiveDraftLength rule;
   const double confidence = 0.3;
@@ -566,6 +577,28 @@ TEST(pass_costs_forgive_outliers_and_follow_the_speed_of_the_machine) {
   for (int i = 0; i < 150; ++i) costs.record(8, 28.0);  // twice as slow now; one token is not tried meanwhile
   CHECK_NEAR(costs.seconds(8), 28.0, 0.5);
   CHECK(costs.seconds(1) > 14.0);
+}
+
+// Compared with the mean over the prior's levels and slopes, which are independent and normal.
+TEST(an_expected_acceptance_is_the_mean_over_what_is_possible) {
+  AutoOptions::Acceptance options;
+  options.level = 0.3, options.slope = 1.0;
+  const AcceptanceModel unknowing(options);
+  for (const double confidence : {0.02, 0.3, 0.5, 0.9, 0.998}) {
+    const double x = std::log(confidence / (1.0 - confidence));
+    double sum = 0.0, weights = 0.0;
+    for (double z = -6.0; z <= 6.0; z += 0.01) {
+      const double weight = std::exp(-0.5 * z * z);
+      const double spread = std::sqrt(options.level_variance + options.slope_variance * x * x);
+      sum += weight / (1.0 + std::exp(-options.level - options.slope * x - spread * z));
+      weights += weight;
+    }
+    CHECK_NEAR(unknowing.expected_probability(confidence), sum / weights, 0.02);
+  }
+  CHECK(unknowing.expected_probability(0.998) < unknowing.probability(0.998) - 0.01);
+  AcceptanceModel knowing(options);
+  for (int i = 0; i < 2000; ++i) knowing.learn(0.1 + 0.1 * (i % 8), i % 3 != 0);
+  CHECK_NEAR(knowing.expected_probability(0.5), knowing.probability(0.5), 0.002);
 }
 
 TEST(acceptance_is_learnt_from_few_verdicts) {
