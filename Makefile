@@ -136,8 +136,8 @@ lint: $(VENV)/.test
 	git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 	mypy
 
-# Our own files that this machine compiles, each by itself. clang-tidy brings its own headers of the compiler, and its own list of what is
-# an error: the -Werror of SPECDEC_WERROR is for gcc's warnings, which clang does not share.
+# Our own files that this machine compiles, each by itself. clang-tidy brings its own headers of the compiler, and its
+# own list of what is an error: the -Werror of SPECDEC_WERROR is for gcc's warnings, which clang does not share.
 FILES ?= $$($(VENV)/bin/python -c "import json; print(*sorted({entry['file'] for entry in json.load(open('build/tidy/compile_commands.json'))}))")
 # tidy-changed: only what changed since the last tag (.ci/changed_sources.py).
 tidy-changed: FILES := $$($(VENV)/bin/python .ci/changed_sources.py build/tidy/compile_commands.json)

@@ -53,8 +53,12 @@ def main() -> None:
     parser.add_argument("--prompts", nargs="+", default=list(CHAT_PROMPTS), choices=sorted(CHAT_PROMPTS))
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.8])
     parser.add_argument("--code", action="store_true")
-    parser.add_argument("--copies", choices=["none", "text", "repeat"], default="text",
-                        help="none: drafts of the model alone; repeat: each prompt a second time, measured then")
+    parser.add_argument(
+        "--copies",
+        choices=["none", "text", "repeat"],
+        default="text",
+        help="none: drafts of the model alone; repeat: each prompt a second time, measured then",
+    )
     parser.add_argument("--tokens", type=int, default=72)
     parser.add_argument("--seeds", type=int, default=1, help="runs at a temperature; rates are of all of them")
     arguments = parser.parse_args()
