@@ -387,9 +387,8 @@ void TreeDrafter::put_copy_first(Growth& g, int node) {
   const double top = probs.probs.empty() ? 0.0 : *std::max_element(probs.probs.begin(), probs.probs.end());
   const Kind kind = probs.probability(token) >= top ? copy_agreed : copy_disputed;
   if (depth == g.copied.size() && !add_copy(g, kind)) return;
-  const Node& copied = g.nodes[idx(g.copied[depth])];
   row.left -= probs.probability(token);
-  row.rejected = 1.0 - chances_[kind].expected_probability(copied.confidence);
+  row.rejected = 1.0 - chance_of(g, kind, g.copies[depth]);
   row.num_children = 1;
   if (!chooses(s)) return;
   row.likeliest.erase(std::remove(row.likeliest.begin(), row.likeliest.end(), token), row.likeliest.end());

@@ -609,17 +609,24 @@ class SmallTrees final : public toy::DraftRule {
   int largest_tree() const override { return 3; }
 };
 
-// The first tree of a draft model, as the parents of its nodes.
+// A draft model whose first tree is about to grow.
+struct BeforeTree {
+  BeforeTree(int longest, int max_tokens, int size, bool adapts) : s(sequence_of(prompt, longest, max_tokens)) {
+    s->max_tree_size = size;
+    s->tree_adapts = adapts;
+    decoder.prefill(*s);
+  }
+  toy::Model target{8, 1}, draft{8, 2};
+  DraftModelProposer proposer{draft, 8};
+  Decoder decoder{target, &proposer};
+  std::unique_ptr<Sequence> s;
+};
+
+// The first tree, as the parents of its nodes.
 std::vector<int> first_tree(toy::DraftRule& rule, int size, bool adapts, Stats& stats) {
-  toy::Model target(8, 1), draft(8, 2);
-  DraftModelProposer proposer(draft, 8);
-  Decoder decoder(target, &proposer);
-  const auto s = sequence_of(prompt, 12, 20);
-  s->max_tree_size = size;
-  s->tree_adapts = adapts;
-  decoder.prefill(*s);
-  proposer.propose({{s.get(), 12, &rule}}, stats);
-  return s->tree.parents;
+  BeforeTree before(12, 20, size, adapts);
+  before.proposer.propose({{before.s.get(), 12, &rule}}, stats);
+  return before.s->tree.parents;
 }
 
 TEST(a_rule_limits_the_size_of_trees) {
@@ -699,23 +706,17 @@ class Copied final : public toy::DraftRule {
 
 // Whether a tree is grown with these copies, and how many of them are in it.
 std::optional<int> copies_in_tree(Copied rule, int num_copies) {
-  toy::Model target(8, 1), draft(8, 2);
-  DraftModelProposer proposer(draft, 8);
-  Decoder decoder(target, &proposer);
-  const auto s = sequence_of(prompt, 20, 30);
-  s->max_tree_size = 20;
-  s->tree_adapts = true;
-  decoder.prefill(*s);
-  std::vector<ProposalRequest> running{{s.get(), 20, &rule}};
-  Stats stats;
-  const std::vector<float> row = draft.logits_after(prompt);
+  BeforeTree before(20, 30, 20, true);
+  const std::vector<float> row = before.draft.logits_after(prompt);
   const auto agreed = static_cast<Token>(std::max_element(row.begin(), row.end()) - row.begin());
-  proposer.grow_trees(running, stats, [&](const ProposalRequest&, std::vector<Copy>& copies) {
+  std::vector<ProposalRequest> running{{before.s.get(), 20, &rule}};
+  Stats stats;
+  before.proposer.grow_trees(running, stats, [&](const ProposalRequest&, std::vector<Copy>& copies) {
     for (int i = 0; i < num_copies; ++i) copies.push_back({agreed, 0.9});
   });
   if (!running.empty()) return std::nullopt;
-  const auto last = s->origins.begin() + s->tree.size();
-  return static_cast<int>(std::count_if(s->origins.begin(), last, is_copy));
+  const auto first = before.s->origins.begin();
+  return static_cast<int>(std::count_if(first, first + before.s->tree.size(), is_copy));
 }
 
 TEST(a_tree_has_more_than_a_chain_of_copies_or_is_not_grown) {
