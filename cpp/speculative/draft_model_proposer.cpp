@@ -240,8 +240,10 @@ void DraftModelProposer::grow_trees(std::vector<ProposalRequest>& running, Stats
     std::vector<Copy>& copies = copies_[branching_.size()];
     copies.clear();
     if (look_up) look_up(request, copies);
-    if (!trees_.adds_to(request, copies, num_unread(s))) return false;
-    if (rule != nullptr) rule->begin_tree();
+    if (rule != nullptr) {
+      if (!trees_.adds_to(request, copies, num_unread(s))) return false;
+      rule->begin_tree();
+    }
     branching_.push_back(request);
     return true;
   };

@@ -62,7 +62,7 @@ TreeDrafter::Growth& TreeDrafter::growth(int slot) {
 
 // What a tree may have in addition to the copies of a chain: another token in place of each, and drafts after them.
 bool TreeDrafter::adds_to(const ProposalRequest& request, const std::vector<Copy>& copies, int num_unread) {
-  if (copies.empty() || request.adaptive == nullptr) return true;
+  if (copies.empty()) return true;
   const DraftLength& rule = *request.adaptive;
   const int count = rule.best_number_of_copies(*request.sequence, copies, num_unread);
   if (count == 0) return true;
@@ -119,15 +119,16 @@ void TreeDrafter::grow(const std::vector<ProposalRequest>& requests, const std::
   }
 }
 
-// How many nodes of the frontier, the likeliest first, are worth the draft's next pass.
+// How many nodes of the frontier, the likeliest first, are worth the draft's next pass. Trees of a fixed size depend on
+// no cost, so that a slow machine makes the same.
 int TreeDrafter::num_worth_reading(const Growth& g, int most) {
   const Sequence& s = *g.request.sequence;
   const int room = draft_.room_for_nodes(s.slot, g.depth, static_cast<int>(g.read.size()));
   most = std::min({most, room, widest_level, static_cast<int>(g.frontier.size())});
   if (s.error || s.tree.size() >= g.size) return 0;
+  if (!g.adapts) return std::max(0, most);
+  if (!price(g).is_met()) return 0;
   const DraftLength* const rule = g.request.adaptive;
-  if (rule == nullptr || (draft_.fills_blocks() && !g.adapts)) return std::max(0, most);
-  if (g.adapts && !price(g).is_met()) return 0;
   double reach = 0.0, gained = 0.0;
   int best = 0;
   for (int count = 1; count <= most; ++count) {

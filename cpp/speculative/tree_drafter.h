@@ -27,8 +27,8 @@ class TreeDrafter {
   // The draft must read trees. vocabulary_size: the smaller of both models'.
   TreeDrafter(LanguageModel& draft, int vocabulary_size);
 
-  // Whether a tree may gain more than a chain of these copies: the draft's passes cost time, and a place beside a copy
-  // that is nearly certain gains nothing. num_unread: tokens that the draft has not read.
+  // Whether a tree that adapts may gain more than a chain of these copies: the draft's passes cost time, and a place
+  // beside a copy that is nearly certain gains nothing. num_unread: tokens that the draft has not read.
   bool adds_to(const ProposalRequest& request, const std::vector<Copy>& copies, int num_unread);
 
   // Grows a tree for each sequence, with its copies. The draft's last pass computed the rows after their committed

@@ -680,6 +680,15 @@ TEST(places_of_a_tree_wait_for_rows_that_may_offer_more) {
   CHECK(passes == 2);
 }
 
+TEST(a_tree_of_a_fixed_size_depends_on_no_cost) {
+  Stats cheap, dear;
+  LikeliestFirst free_passes(0.5, 0.0), dear_passes(0.5, 9.0);
+  const std::vector<int> tree = first_tree(free_passes, 12, false, cheap);
+  CHECK(tree.size() == 12);
+  CHECK(first_tree(dear_passes, 12, false, dear) == tree);
+  CHECK(dear.draft_calls == cheap.draft_calls);
+}
+
 // Copies that are all accepted with the same probability; a chain would take `count` of them.
 class Copied final : public toy::DraftRule {
  public:
@@ -705,8 +714,8 @@ class Copied final : public toy::DraftRule {
 };
 
 // Whether a tree is grown with these copies, and how many of them are in it.
-std::optional<int> copies_in_tree(Copied rule, int num_copies) {
-  BeforeTree before(20, 30, 20, true);
+std::optional<int> copies_in_tree(Copied rule, int num_copies, bool adapts = true) {
+  BeforeTree before(20, 30, 20, adapts);
   const std::vector<float> row = before.draft.logits_after(prompt);
   const auto agreed = static_cast<Token>(std::max_element(row.begin(), row.end()) - row.begin());
   std::vector<ProposalRequest> running{{before.s.get(), 20, &rule}};
@@ -728,6 +737,7 @@ TEST(a_tree_has_more_than_a_chain_of_copies_or_is_not_grown) {
   Copied slow(8, 0.9);
   slow.draft_pass = 1.5;  // tokens
   CHECK(!copies_in_tree(slow, 8));
+  CHECK(copies_in_tree({20, 1.0}, 20, false) == 20);  // trees of a fixed size are always grown
 }
 
 TEST(copies_in_a_tree_pay_for_a_step_together) {
