@@ -15,11 +15,13 @@ import re
 import subprocess
 import sys
 
-FOR_ALL = (".clang-tidy", "third_party/")  # what changes the result for every file,
+SETTINGS = ".clang-tidy"
+FOR_ALL = (SETTINGS, "third_party/")  # what changes the result for every file,
 PATCHES = "third_party/llama.cpp/patches/"  # except these,
 MODULES = "third_party/llama.cpp/device_module/"  # and these
 PATCHED = re.compile(r"^\+\+\+ b/(\S+\.h)$", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+NO_SETTING = re.compile(r"#.*|\s+")  # comments and spaces
 CLANG_TIDY = re.compile(r"^[-+]clang-tidy==", re.MULTILINE)
 
 
@@ -49,7 +51,16 @@ def changed_since(root: pathlib.Path, base: str) -> set[str] | None:
         return None
     changed = set((differing + "\n" + new).split())
     for_all = {path for path in changed if path.startswith(FOR_ALL) and not path.startswith((PATCHES, MODULES))}
+    if SETTINGS in for_all and same_settings(root, base):
+        for_all.remove(SETTINGS)
     return None if CLANG_TIDY.search(versions) or for_all else changed | patched_headers(root, base, changed)
+
+
+def same_settings(root: pathlib.Path, base: str) -> bool:
+    """Whether clang-tidy's settings differ from those at `base` in comments and line breaks alone."""
+    now = (root / SETTINGS).read_text(encoding="utf-8") if (root / SETTINGS).exists() else ""
+    before = git(root, "show", f"{base}:{SETTINGS}") or ""
+    return NO_SETTING.sub("", before) == NO_SETTING.sub("", now)
 
 
 def patched_headers(root: pathlib.Path, base: str, changed: set[str]) -> set[str]:

@@ -1,8 +1,10 @@
-# Modules of ggml's device backends (third_party/llama.cpp/device_module), each built once into the cache folder and put next to the
-# program and the Python extension. Nothing is linked with them: they are found when they run.
-option(SPECDEC_VULKAN "Build the module for GPUs with Vulkan (needs glslc, libvulkan and Vulkan's headers, all of 2025)" OFF)
+# Modules of ggml's device backends (third_party/llama.cpp/device_module), each built once into the cache folder and put
+# next to the program and the Python extension. Nothing is linked with them: they are found when they run.
+option(SPECDEC_VULKAN
+  "Build the module for GPUs with Vulkan (needs glslc, libvulkan and Vulkan's headers, all of 2025)" OFF)
 option(SPECDEC_CUDA "Build the module for NVIDIA GPUs with CUDA (needs nvcc; untested)" OFF)
-set(SPECDEC_CUDA_ARCHITECTURES "" CACHE STRING "Compute capability to compile that module for, 90 for an H100; default: ggml's list, which takes long")
+set(SPECDEC_CUDA_ARCHITECTURES "" CACHE STRING
+  "Compute capability to compile that module for, 90 for an H100; default: ggml's list, which takes long")
 if(APPLE)
   set(metal_default ON)
 else()
@@ -10,7 +12,8 @@ else()
 endif()
 option(SPECDEC_METAL "Build the module for Apple's GPUs (untested)" ${metal_default})
 set(SPECDEC_VULKAN_SDK "" CACHE PATH "Folder of newer ones than the system has (release/vulkan_sdk.sh)")
-set(SPECDEC_VULKAN_LIBRARY "" CACHE FILEPATH "Library of Vulkan's loader to link with; default: the system's (release/wheels.py makes one for Windows)")
+set(SPECDEC_VULKAN_LIBRARY "" CACHE FILEPATH
+  "Library of Vulkan's loader to link with; default: the system's (release/wheels.py makes one for Windows)")
 
 # What a module and a program must have in common: the sources, by content (fetch.py).
 get_filename_component(LLAMA_SOURCES "${LLAMA_SOURCE}" NAME)
@@ -34,7 +37,8 @@ function(specdec_device_module backend)
   add_custom_command(
     OUTPUT "${built}"
     DEPENDS ${own_files}
-    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${device_module}" "${build}" "specdec-${backend}" "${built}"
+    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake"
+      "${device_module}" "${build}" "specdec-${backend}" "${built}"
       -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" ${options}
     COMMENT "Building the module for ${backend} (once; several minutes)"
     USES_TERMINAL VERBATIM
@@ -44,7 +48,8 @@ function(specdec_device_module backend)
     list(APPEND copies "${PROJECT_SOURCE_DIR}/python/specdec_native/${name}")
   endif()
   foreach(copy IN LISTS copies)
-    add_custom_command(OUTPUT "${copy}" DEPENDS "${built}" COMMAND "${CMAKE_COMMAND}" -E copy "${built}" "${copy}" VERBATIM)
+    add_custom_command(OUTPUT "${copy}" DEPENDS "${built}"
+      COMMAND "${CMAKE_COMMAND}" -E copy "${built}" "${copy}" VERBATIM)
   endforeach()
   add_custom_target(specdec-${backend} ALL DEPENDS ${copies})
   if(SKBUILD)  # where both the program and the extension look
@@ -56,7 +61,8 @@ if(SPECDEC_VULKAN)
   set(sdk "")
   set(vulkan_library "${SPECDEC_VULKAN_LIBRARY}")
   if(SPECDEC_VULKAN_SDK)
-    list(APPEND sdk "-DVulkan_INCLUDE_DIR=${SPECDEC_VULKAN_SDK}/include" "-DSPIRV-Headers_DIR=${SPECDEC_VULKAN_SDK}/share/cmake/SPIRV-Headers"
+    list(APPEND sdk "-DVulkan_INCLUDE_DIR=${SPECDEC_VULKAN_SDK}/include"
+      "-DSPIRV-Headers_DIR=${SPECDEC_VULKAN_SDK}/share/cmake/SPIRV-Headers"
       "-DVulkan_GLSLC_EXECUTABLE=${SPECDEC_VULKAN_SDK}/bin/glslc")
     if(NOT vulkan_library)
       set(vulkan_library "${SPECDEC_VULKAN_SDK}/lib/libvulkan.so.1")

@@ -1,5 +1,5 @@
-# Parts of LLAMA_SOURCE's common/ as static libraries: llama::jinja, its Jinja engine, patched; llama::chat, which derives from a chat
-# template how a model writes tool calls, and parses its output.
+# Parts of LLAMA_SOURCE's common/ as static libraries: llama::jinja, its Jinja engine, patched; llama::chat, which
+# derives from a chat template how a model writes tool calls, and parses its output.
 
 set(jinja_source "${PROJECT_BINARY_DIR}/jinja")
 specdec_patched_copy(jinja "${jinja_source}")
@@ -17,8 +17,8 @@ add_library(llama::jinja ALIAS llama_cpp_jinja)
 add_library(llama_cpp_chat STATIC "${fetch_dir}/chat_support.cpp")
 file(GLOB chat_parsers CONFIGURE_DEPENDS "${jinja_source}/common/parsers/*.cpp")
 target_sources(llama_cpp_chat PRIVATE ${chat_parsers})
-foreach(name chat chat-auto-parser-generator chat-auto-parser-helpers chat-diff-analyzer chat-peg-parser peg-parser json-schema
-        json-schema-to-grammar trie jinja/caps)
+foreach(name chat chat-auto-parser-generator chat-auto-parser-helpers chat-diff-analyzer chat-peg-parser peg-parser
+        json-schema json-schema-to-grammar trie jinja/caps)
   target_sources(llama_cpp_chat PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
 specdec_third_party(llama_cpp_chat)

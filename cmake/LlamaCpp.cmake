@@ -1,18 +1,22 @@
-# The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (headers of its sources:
-# the CPU backend's for cpp/graph, those of buffers and architectures for cpp/llama).
+# The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (headers of its
+# sources: the CPU backend's for cpp/graph, those of buffers and architectures for cpp/llama).
 #
-# It is fetched, patched and built once per set of options into the cache folder, outside the build tree, so that neither changes
-# of our code nor a second build tree (wheel, sanitizers) compile it again.
+# It is fetched, patched and built once per set of options into the cache folder, outside the build tree, so that
+# neither changes of our code nor a second build tree (wheel, sanitizers) compile it again.
 
-set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (a copy is patched and built)")
+set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH
+  "llama.cpp checkout to use instead of the pinned one (a copy is patched and built)")
 set(SPECDEC_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH "where llama.cpp is unpacked and built")
 
-set(SPECDEC_SANITIZE_LLAMA_CPP "" CACHE STRING "Sanitizers for llama.cpp, which is then built once more, for example address")
-set(SPECDEC_SANITIZE_GGML "" CACHE STRING "Sanitizers for ggml alone, which is then built once more, for example thread")
+set(SPECDEC_SANITIZE_LLAMA_CPP "" CACHE STRING
+  "Sanitizers for llama.cpp, which is then built once more, for example address")
+set(SPECDEC_SANITIZE_GGML "" CACHE STRING
+  "Sanitizers for ggml alone, which is then built once more, for example thread")
 
 set(fetch_dir "${PROJECT_SOURCE_DIR}/third_party/llama.cpp")
 file(GLOB patches CONFIGURE_DEPENDS "${fetch_dir}/patches/*.patch")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/../patches.py" ${patches})
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  "${fetch_dir}/fetch.py" "${fetch_dir}/../patches.py" ${patches})
 set(checkout "")
 if(SPECDEC_LLAMA_CPP_DIR)
   set(checkout "${SPECDEC_LLAMA_CPP_DIR}")
@@ -42,8 +46,8 @@ set(LLAMA_OPTIONS
   -DGGML_OPENMP=OFF            # one thread pool shared by both models, no libgomp in the binary
   -DGGML_RPC=ON -DGGML_RPC_RDMA=OFF  # TCP only; with RDMA the binary would need libibverbs where the build finds it
   -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_METAL=OFF
-  -DLLAMA_BUILD_COMMON=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF
-  -DLLAMA_BUILD_APP=OFF
+  -DLLAMA_BUILD_COMMON=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF
+  -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF
 )
 if(CMAKE_TOOLCHAIN_FILE)
   list(APPEND LLAMA_OPTIONS "-DCMAKE_TOOLCHAIN_FILE=${CMAKE_TOOLCHAIN_FILE}")
@@ -74,7 +78,8 @@ if(NOT checkout)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${units}")
 endif()
 
-string(MD5 options_hash "${LLAMA_OPTIONS};${units_hash};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
+string(MD5 options_hash
+  "${LLAMA_OPTIONS};${units_hash};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
 string(SUBSTRING "${options_hash}" 0 8 options_hash)
 get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
 set(LLAMA_BUILD "${llama_cache}/build-${source_name}-${options_hash}")
@@ -98,8 +103,10 @@ endforeach()
 function(add_llama_cpp_build build targets archives)  # options
   add_custom_command(
     OUTPUT ${archives}
-    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${build}" "${targets}" "${archives}"
-      -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${build}/lib" ${ARGN}
+    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake"
+      "${LLAMA_SOURCE}" "${build}" "${targets}" "${archives}"
+      -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}"
+      "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${build}/lib" ${ARGN}
     COMMENT "Building llama.cpp (once; a few minutes)"
     USES_TERMINAL VERBATIM
   )
@@ -113,7 +120,8 @@ if(SPECDEC_SANITIZE_GGML)
   list(FILTER LLAMA_ARCHIVES EXCLUDE REGEX "ggml")
   list(TRANSFORM ggml_archives REPLACE "^.*/" "${ggml_build}/lib/")
   add_llama_cpp_build("${ggml_build}" "ggml;ggml-cpu;ggml-rpc" "${ggml_archives}" ${LLAMA_OPTIONS}
-    "-DCMAKE_C_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_GGML}" "-DCMAKE_CXX_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_GGML}")
+    "-DCMAKE_C_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_GGML}"
+    "-DCMAKE_CXX_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_GGML}")
   list(APPEND LLAMA_ARCHIVES ${ggml_archives})
 endif()
 add_custom_target(llama_cpp DEPENDS ${LLAMA_ARCHIVES})
@@ -129,7 +137,8 @@ endif()
 add_library(llama::llama ALIAS llama_cpp_public)
 
 add_library(llama_cpp_cpu_internals INTERFACE)
-target_include_directories(llama_cpp_cpu_internals SYSTEM INTERFACE "${LLAMA_SOURCE}/src" "${LLAMA_SOURCE}/ggml/src" "${LLAMA_SOURCE}/ggml/src/ggml-cpu")
+target_include_directories(llama_cpp_cpu_internals SYSTEM INTERFACE "${LLAMA_SOURCE}/src" "${LLAMA_SOURCE}/ggml/src"
+  "${LLAMA_SOURCE}/ggml/src/ggml-cpu")
 target_link_libraries(llama_cpp_cpu_internals INTERFACE llama_cpp_public)
 add_library(llama::cpu_internals ALIAS llama_cpp_cpu_internals)
 
@@ -144,7 +153,8 @@ specdec_third_party(llama_cpp_sha256)
 function(specdec_patched_copy part folder)
   file(GLOB part_patches CONFIGURE_DEPENDS "${fetch_dir}/patches/${part}/*.patch")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/copies.py" ${part_patches})
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/copies.py" "${LLAMA_SOURCE}" "${folder}" "${part}" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/copies.py" "${LLAMA_SOURCE}" "${folder}" "${part}"
+    COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
 # cpp-httplib, vendored by llama.cpp: the HTTP of `specdec serve`. Without OpenSSL: TLS is a reverse proxy's.

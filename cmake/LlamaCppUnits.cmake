@@ -1,6 +1,7 @@
-# Included by llama.cpp's project() (CMAKE_PROJECT_llama.cpp_INCLUDE): its files in fewer units, each of which reads the headers once, and
-# -O1 for what no pass of a model runs, and for the files that list an architecture's operations: a pass calls them once at most, and what
-# they call is ggml's. That is a third of its build's time, -O2 for the rest of llama a little more. ggml's code is the same.
+# Included by llama.cpp's project() (CMAKE_PROJECT_llama.cpp_INCLUDE): its files in fewer units, each of which reads the
+# headers once, and -O1 for what no pass of a model runs, and for the files that list an architecture's operations: a
+# pass calls them once at most, and what they call is ggml's. That is a third of its build's time, -O2 for the rest of
+# llama a little more. ggml's code is the same.
 
 # FILES of a target in units of at most SIZE, in their order.
 function(specdec_units target name size)  # FILES...
@@ -26,7 +27,8 @@ function(specdec_llama_cpp_units)
   set(models ${files})
   list(FILTER models INCLUDE REGEX "/models/")
   set(not_hot ${files})
-  list(FILTER not_hot INCLUDE REGEX "/(llama-(adapter|arch|chat|grammar|mmap|model|model-loader|model-saver|quant|sampler|vocab)|unicode|unicode-data)\\.cpp$")
+  list(FILTER not_hot INCLUDE REGEX "/(llama-(adapter|arch|chat|grammar|mmap|model|model-loader|model-saver|quant|\
+sampler|vocab)|unicode|unicode-data)\\.cpp$")
   set(core ${files})
   list(REMOVE_ITEM core ${models} ${not_hot})
 

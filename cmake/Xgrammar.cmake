@@ -1,7 +1,9 @@
-# The C++ core of the pinned xgrammar as the static library xgrammar::xgrammar: grammars, JSON schemas and regular expressions as masks
-# of tokens. Its messages and failed checks go to two functions of cpp/constraints/xgrammar_log.cpp.
+# The C++ core of the pinned xgrammar as the static library xgrammar::xgrammar: grammars, JSON schemas and regular
+# expressions as masks of tokens. Its messages and failed checks go to two functions of
+# cpp/constraints/xgrammar_log.cpp.
 
-set(SPECDEC_XGRAMMAR_DIR "" CACHE PATH "xgrammar's sources instead of the pinned ones, copied and patched; for a build without a network")
+set(SPECDEC_XGRAMMAR_DIR "" CACHE PATH
+  "xgrammar's sources instead of the pinned ones, copied and patched; for a build without a network")
 set(xgrammar_fetch "${PROJECT_SOURCE_DIR}/third_party/xgrammar/fetch.py")
 file(GLOB xgrammar_patches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/third_party/xgrammar/patches/*.patch")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${xgrammar_fetch}" ${xgrammar_patches})
@@ -19,9 +21,11 @@ list(REMOVE_ITEM xgrammar_files ${xgrammar_hot})
 add_library(xgrammar_readers OBJECT ${xgrammar_files})
 add_library(xgrammar STATIC ${xgrammar_hot} $<TARGET_OBJECTS:xgrammar_readers>)
 foreach(target IN ITEMS xgrammar_readers xgrammar)
-  target_include_directories(${target} SYSTEM PUBLIC "${XGRAMMAR_SOURCE}/include" "${XGRAMMAR_SOURCE}/3rdparty/dlpack/include")
+  target_include_directories(${target} SYSTEM PUBLIC "${XGRAMMAR_SOURCE}/include"
+    "${XGRAMMAR_SOURCE}/3rdparty/dlpack/include")
   target_include_directories(${target} SYSTEM PRIVATE "${XGRAMMAR_SOURCE}/3rdparty/picojson" "${XGRAMMAR_SOURCE}/cpp")
-  target_compile_definitions(${target} PRIVATE XGRAMMAR_LOG_CUSTOMIZE=1 XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
+  target_compile_definitions(${target} PRIVATE XGRAMMAR_LOG_CUSTOMIZE=1 XGRAMMAR_ENABLE_CPPTRACE=0
+    XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
   target_link_libraries(${target} PUBLIC Threads::Threads)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   specdec_third_party(${target})

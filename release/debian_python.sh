@@ -1,7 +1,7 @@
 #!/bin/sh
-# release/debian_python.sh FOLDER SUITE ARCHITECTURE: unpacks a Python of Debian (bookworm: 3.11, trixie: 3.13, sid: 3.14), its headers,
-# what it needs, and the C library musl, into the folder: a system with nothing else, for chroot or qemu-aarch64 -L. Nothing is installed,
-# and the system's own lists of packages are not changed.
+# release/debian_python.sh FOLDER SUITE ARCHITECTURE: unpacks a Python of Debian (bookworm: 3.11, trixie: 3.13, sid:
+# 3.14), its headers, what it needs, and the C library musl, into the folder: a system with nothing else, for chroot or
+# qemu-aarch64 -L. Nothing is installed, and the system's own lists of packages are not changed.
 set -eu
 folder=$1 suite=$2 architecture=$3
 case $suite in
@@ -9,7 +9,8 @@ case $suite in
   trixie) python=python3.13 ;;
   sid) python=python3.14 ;;
 esac
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' |
+  head -n 1)
 test -n "$mirror" || { echo "the lists of Debian's packages are missing: apt-get update" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

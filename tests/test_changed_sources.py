@@ -90,6 +90,7 @@ def test_a_new_file(repository: Repository) -> None:
     ("name", "text", "expected"),
     [
         (".clang-tidy", "Checks: -*,bugprone-*\n", ALL),
+        (".clang-tidy", "# None.\nChecks:\n  -*\n", set()),
         ("requirements/test.txt", "clang-tidy==2\nmypy==1\n", ALL),
         ("requirements/test.txt", "clang-tidy==1\nmypy==2\n", set()),
         ("third_party/llama.cpp/fetch.py", "\n", ALL),

@@ -89,7 +89,8 @@ MAY_USE = {
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
 # Headers of operating systems, and the macros that tell these apart.
 SYSTEM_HEADER = re.compile(
-    r"(sys|arpa|netinet|net|mach|linux)/.*|(unistd|fcntl|poll|netdb|spawn|termios|sched|dlfcn|pthread|windows|winsock2|io)\.h"
+    r"(sys|arpa|netinet|net|mach|linux)/.*|"
+    r"(unistd|fcntl|poll|netdb|spawn|termios|sched|dlfcn|pthread|windows|winsock2|io)\.h"
 )
 SYSTEM_MACRO = re.compile(r"^#.*\b(_WIN32|__APPLE__|__linux__|__unix__|_MSC_VER)\b", re.MULTILINE)
 # Outside platform/, with the reason.

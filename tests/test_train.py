@@ -302,7 +302,8 @@ def test_a_full_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(sd.Error, match=r"cannot write .*head.gguf: No space left on device"):
         head_file.write_head(head, target, out)
     assert out.read_text() == "the one before" and len(list(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 10**6))  # type: ignore[attr-defined]
+    full = shutil._ntuple_diskusage(10**9, 10**9, 10**6)  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     with pytest.raises(sd.Error, match=r"head.gguf needs \d+ MB, and .* has 0 MB free"):
         head_file.check_space(out, head.shape)
 

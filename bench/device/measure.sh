@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Measures this machine's GPUs in less than nine minutes, without a network, and prints tables: bench/device/measure.sh --help.
+# Measures this machine's GPUs in less than nine minutes, without a network, and prints tables: bench/device/measure.sh
+# --help.
 #   bench/device/measure.sh [ARCHIVE.tar.xz] [OPTION ...]
-# ARCHIVE: programs, modules and a Python with its packages, which bench/device/pack.sh made on a machine that can build; it is unpacked into
-# build/device. Without it, the build of this tree (SPECDEC_BUILD, default build/default) and .venv are used.
+# ARCHIVE: programs, modules and a Python with its packages, which bench/device/pack.sh made on a machine that can
+# build; it is unpacked into build/device. Without it, the build of this tree (SPECDEC_BUILD, default build/default) and
+# .venv are used.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ "${1:-}" == *.tar.xz ]]; then

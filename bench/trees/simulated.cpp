@@ -1,9 +1,11 @@
 // Chains and trees of drafts in simulated time. A real pair decodes real prompts, but the rule that chooses the drafts
 // is told what passes would cost on other machines, so the result has no noise of this one.
 //
-//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED COPIES WORLDS PROMPT_FILE... (COPIES: none, text, or repeat: each
-//   prompt runs twice, and what is printed is of the second time, when its earlier output may be copied; WORLDS:
-//   "disk,memory"; prompts in their template)
+//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED COPIES KNOWLEDGE WORLDS PROMPT_FILE...
+//
+// COPIES: none, text, or repeat: each prompt runs twice, and what is printed is of the second time, when its earlier
+// output may be copied. KNOWLEDGE: none, or earlier: all prompts run once before, with another seed, and what "auto"
+// learns stays. WORLDS: "disk,memory". Prompts are in their template.
 //
 // Prints for each prompt, world and way to draft: tokens a pass, and tokens per simulated second.
 #include <cstdint>
@@ -127,17 +129,28 @@ AutoOptions options_in(const World& world) {
   return options;
 }
 
+// A pair and all that "auto" has learnt of it.
+struct Learning {
+  Learning(const GeneratorOptions& options, const World& world)
+      : models(load_models(options, nullptr)), rule(world, options_in(world)) {}
+  LoadedModels models;
+  Simulated rule;
+};
+
 struct Run {
   int num_tokens;
   double temperature;
   std::uint64_t seed;
+  bool is_remembered;  // later runs may copy the output
 };
 
-// Tokens a pass, and tokens per simulated second. The output is remembered.
+// Tokens a pass, and tokens per simulated second.
 struct Speed {
   double per_pass, rate;
 };
-Speed decode(LoadedModels& models, Simulated& rule, const std::vector<Token>& prompt, const Run& run, const Way& way) {
+Speed decode(Learning& learning, const std::vector<Token>& prompt, const Run& run, const Way& way) {
+  LoadedModels& models = learning.models;
+  Simulated& rule = learning.rule;
   sampling::SamplingParams params;
   params.temperature = run.temperature;
   rule.seconds = 0.0;
@@ -155,32 +168,42 @@ Speed decode(LoadedModels& models, Simulated& rule, const std::vector<Token>& pr
   while (!decoder.prefill(s, 512)) {
   }
   while (s.finish == Finish::none) decoder.cycle({&s});
-  models.proposer()->remember(s.tokens.data() + prompt.size(), s.num_committed - static_cast<int>(prompt.size()));
+  if (run.is_remembered)
+    models.proposer()->remember(s.tokens.data() + prompt.size(), s.num_committed - static_cast<int>(prompt.size()));
   return {s.stats.tokens_per_target_call(), static_cast<double>(s.stats.tokens) / rule.seconds};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 9) return 2;
+  if (argc < 10) return 2;
   GeneratorOptions options;
   options.target = argv[1];
   options.draft = DraftModel{argv[2]};
   options.n_ctx = 1024;
-  const std::string copies = argv[6], wanted = "," + std::string(argv[7]) + ",";
+  const std::string copies = argv[6], knowledge = argv[7], wanted = "," + std::string(argv[8]) + ",";
   options.suffix = copies != "none";
-  const Run run{std::atoi(argv[3]), std::atof(argv[4]), std::strtoull(argv[5], nullptr, 10)};
-  for (int i = 8; i < argc; ++i) {
-    std::ifstream file(argv[i]);
-    const std::string prompt{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    for (const World& world : worlds) {
-      if (wanted.find("," + std::string(world.name) + ",") == std::string::npos) continue;
-      for (const Way& way : ways) {
-        LoadedModels models = load_models(options, nullptr);  // remembers no outputs yet
-        Simulated rule(world, options_in(world));
-        const std::vector<Token> tokens = models.vocabulary().tokenize(prompt);
-        Speed speed{};
-        for (int times = copies == "repeat" ? 2 : 1; times > 0; --times) speed = decode(models, rule, tokens, run, way);
+  const Run run{std::atoi(argv[3]), std::atof(argv[4]), std::strtoull(argv[5], nullptr, 10), copies == "repeat"};
+  Run before = run;
+  before.seed += 1000;
+  for (const World& world : worlds) {
+    if (wanted.find("," + std::string(world.name) + ",") == std::string::npos) continue;
+    for (const Way& way : ways) {
+      std::unique_ptr<Learning> learning;
+      const auto begin = [&] { learning = std::make_unique<Learning>(options, world); };
+      const auto decode_file = [&](const char* path, const Run& of) {
+        std::ifstream file(path);
+        const std::string prompt{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+        return decode(*learning, learning->models.vocabulary().tokenize(prompt), of, way);
+      };
+      begin();
+      if (knowledge == "earlier") {
+        for (int i = 9; i < argc; ++i) decode_file(argv[i], before);
+      }
+      for (int i = 9; i < argc; ++i) {
+        if (knowledge == "none") begin();
+        if (copies == "repeat") decode_file(argv[i], run);
+        const Speed speed = decode_file(argv[i], run);
         std::printf("%s %s %s %.2f %.3f\n", argv[i], world.name, way.name, speed.per_pass, speed.rate);
         std::fflush(stdout);
       }

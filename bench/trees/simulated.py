@@ -59,28 +59,35 @@ def main() -> None:
         default="text",
         help="none: drafts of the model alone; repeat: each prompt a second time, measured then",
     )
+    parser.add_argument(
+        "--knowledge",
+        choices=["none", "earlier"],
+        default="none",
+        help="what each prompt begins with: nothing, or what all prompts taught, which ran before with another seed",
+    )
     parser.add_argument("--tokens", type=int, default=72)
     parser.add_argument("--seeds", type=int, default=1, help="runs at a temperature; rates are of all of them")
     arguments = parser.parse_args()
     program = arguments.build / "bench" / "bench_trees"
     prompts = {name: chat(CHAT_PROMPTS[name]) for name in arguments.prompts}
     if arguments.code:
-        prompts = {f"function {number}": text for number, text in enumerate(CODE_PROMPTS, 1)}
+        prompts = {f"function-{number}": text for number, text in enumerate(CODE_PROMPTS, 1)}
     results: Results = {}
     with tempfile.TemporaryDirectory() as folder:
+        files = {str(pathlib.Path(folder) / name): name for name in prompts}
+        for path, name in files.items():
+            pathlib.Path(path).write_text(prompts[name])
         for temperature in arguments.temperatures:
-            for name, text in prompts.items():
-                prompt = pathlib.Path(folder) / "prompt"
-                prompt.write_text(text)
-                runs: dict[tuple[str, str], list[tuple[float, float]]] = {}
-                for seed in range(1, 1 + (arguments.seeds if temperature > 0 else 1)):
-                    command = [program, arguments.target, arguments.draft, arguments.tokens, temperature, seed]
-                    command += [arguments.copies, ",".join(arguments.worlds), prompt]
-                    out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
-                    for line in out.splitlines():
-                        _, world, way, per_pass, rate = line.split()
-                        runs.setdefault((world, way), []).append((float(rate), float(per_pass)))
-                results[name, temperature] = {cell: of_all(of_cell) for cell, of_cell in runs.items()}
+            runs: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {name: {} for name in prompts}
+            for seed in range(1, 1 + (arguments.seeds if temperature > 0 else 1)):
+                command = [program, arguments.target, arguments.draft, arguments.tokens, temperature, seed]
+                command += [arguments.copies, arguments.knowledge, ",".join(arguments.worlds), *files]
+                out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
+                for line in out.splitlines():
+                    path, world, way, per_pass, rate = line.split()
+                    runs[files[path]].setdefault((world, way), []).append((float(rate), float(per_pass)))
+            for name, of_prompt in runs.items():
+                results[name, temperature] = {cell: of_all(of_cell) for cell, of_cell in of_prompt.items()}
     report(results, arguments.worlds)
 
 

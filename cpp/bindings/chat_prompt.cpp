@@ -46,6 +46,6 @@ void register_chat_prompt(py::module_& m) {
             return Output(text_from_bytes(output.content), text_from_bytes(output.reasoning_content), std::move(calls));
           },
           "text"_a, "is_partial"_a,
-          "(content, reasoning_content, [(id, name, arguments)]) of an answer, or with is_partial of its "
+          "(content, reasoning_content, [(id, name, arguments)]) of an answer, or with is_partial of its\n"
           "beginning. The id is \"\" if the model wrote none, as most do.");
 }

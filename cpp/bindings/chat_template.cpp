@@ -79,8 +79,8 @@ void register_chat_template(py::module_& m) {
         return parts_of(marked);
       },
       "source"_a, "messages"_a, "tools"_a, "add_generation_prompt"_a, "bos_token"_a, "eos_token"_a,
-      "The output of a Jinja template in parts, each with whether it comes from messages or tools. messages and tools "
-      "are JSON. RuntimeError if the template cannot be parsed, fails or exceeds a limit.");
+      "The output of a Jinja template in parts, each with whether it comes from messages or tools. messages and\n"
+      "tools are JSON. RuntimeError if the template cannot be parsed, fails or exceeds a limit.");
   m.def(
       "parse_chat_outputs",
       [](const std::string& source, const std::string& messages, const std::string& tools,
@@ -109,8 +109,7 @@ void register_chat_template(py::module_& m) {
         return list;
       },
       "source"_a, "messages"_a, "tools"_a, "texts"_a, "step"_a = 0, "is_cut"_a = false,
-      "(content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the "
-      "last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many bytes, "
-      "and "
-      "the outputs are the sums of what each piece adds. is_cut: the answers were cut off.");
+      "(content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but\n"
+      "the last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many\n"
+      "bytes, and the outputs are the sums of what each piece adds. is_cut: the answers were cut off.");
 }

@@ -109,21 +109,23 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
 }
 
 constexpr const char* evaluate_doc =
-    R"(Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
-teaching.
+    R"(Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For
+tests and teaching.
 
 path: a GGUF file, loaded for this call
 pass_sizes: number of tokens in each pass, repeated until all tokens are read; the logits do not depend on it
 n_threads: 1..512
 kv_type: "f16" or "q8_0", the type of the KV cache
 mmap: False reads the weights into memory instead of mapping the file
-repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; "4-bit" also rounds
-    those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there are none, or if less than memory_to_leave bytes would be left
+repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit;
+    "4-bit" also rounds those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there
+    are none, or if less than memory_to_leave bytes would be left
 devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: all)
 width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
-pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
-    len(tokens) is less than width * width / 2
-memory: bytes for the weights' matrices, or as many as are needed at least; the rest is streamed (docs/memory.md), and ModelError if nothing is; 0: they are mapped
+pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this
+    model, or if len(tokens) is less than width * width / 2
+memory: bytes for the weights' matrices, or as many as are needed at least; the rest is streamed (docs/memory.md),
+    and ModelError if nothing is; 0: they are mapped
 tile_cache: a folder for that, where tiles of the model are kept
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.

@@ -256,8 +256,9 @@ void register_generator(py::module_& m) {
              return generator;
            }),
            "tell"_a, "download"_a,
-           "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 "
-           "ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises Error.")
+           "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every\n"
+           "50 ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises\n"
+           "Error.")
       .def_property_readonly(
           "placement", [](StoppedAtExit& self) { return self.get().models().placement(); },
           "Which layers run on which devices; \"\" if none were asked for.")
@@ -277,9 +278,8 @@ void register_generator(py::module_& m) {
             return without_gil([&] { return self.get().submit(request, SignalCheck()); });
           },
           "prompt"_a, "pictures"_a, "score_prompt"_a, "read_prompt"_a,
-          "Submits a request; any thread may call it. Takes the options of request_options(). pictures: (name, bytes), "
-          "which come before the prompt. read_prompt: read the "
-          "prompt even if max_tokens is 0.")
+          "Submits a request; any thread may call it. Takes the options of request_options(). pictures: (name,\n"
+          "bytes), which come before the prompt. read_prompt: read the prompt even if max_tokens is 0.")
       .def(
           "submit_reading",
           [](StoppedAtExit& self, const std::vector<specdec::Token>& prompt) {
@@ -367,8 +367,8 @@ void register_generator(py::module_& m) {
             return without_gil([&] { return self.get().time_passes(after, max_tokens, repeats, {}).target; });
           },
           "after"_a, "max_tokens"_a, "repeats"_a,
-          "Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that has "
-          "ended.")
+          "Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that\n"
+          "has ended.")
       .def_property_readonly("num_layers",
                              [](StoppedAtExit& self) { return self.get().models().target_model().num_layers(); })
       .def_property_readonly(
@@ -404,7 +404,7 @@ void register_generator(py::module_& m) {
             return self.get().chat().prompt(conversation).text;
           },
           "messages"_a, "tools"_a, "add_generation_prompt"_a, "continues_answer"_a,
-          "A conversation rendered in the target's chat template. messages and tools are JSON; tools may be null. "
+          "A conversation rendered in the target's chat template. messages and tools are JSON; tools may be null.\n"
           "continues_answer: the last message is the beginning of the answer.")
       .def(
           "chat",
@@ -427,10 +427,10 @@ void register_generator(py::module_& m) {
             });
           },
           "messages"_a, "pictures"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a, "continues_answer"_a,
-          "The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose marks "
-          "(picture_mark()) stand in the messages. Control tokens written in messages "
-          "and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; "
-          "is_parallel: more than one may be.")
+          "The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose\n"
+          "marks (picture_mark()) stand in the messages. Control tokens written in messages and tools are ordinary\n"
+          "text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than\n"
+          "one may be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })
       .def_property_readonly("draft_window",
                              [](StoppedAtExit& self) { return self.get().models().plan().draft_window; })

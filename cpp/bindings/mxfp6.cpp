@@ -214,7 +214,8 @@ constexpr const char* module_doc =
 
 32 weights of a row share one scale byte s, of value 2**(s - 127). The elements are E2M3: magnitudes up to 7.5, the
 smallest step is 1/8. 16 rows x 32 columns are a tile of 400 bytes.
-Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise ValueError.)";
+Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise
+ValueError.)";
 
 constexpr const char* quantize_doc =
     R"(x float32 [rows, cols] -> (codes uint8 [rows, cols] of 0..63, scales uint8 [rows, cols / 32] of 1..253).
@@ -223,7 +224,8 @@ scale: "ocp" is floor(log2(max |x|)) - floor(log2(largest code)) per block; "mse
     neighbours, the one with the least squared error. A block of zeros has scale 127.
 Rounding is to nearest even and saturates; minus zero keeps its sign.
 
-ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (the message has its index).)";
+ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (the message has its
+    index).)";
 
 constexpr const char* dequantize_doc =
     R"(codes uint8 [rows, cols], scales uint8 [rows, cols / 32] -> float32 [rows, cols], exact.
@@ -248,8 +250,8 @@ isa: one of isas(); None: the one that SPECDEC_ISA names, otherwise the best
 threads: 1..1024, which split the rows of W
 x is rounded to int8 in blocks of 32 with one float32 scale each.
 
-The result has the same bits for every isa and number of threads, and a row of it depends on its row of x alone. NaN or
-infinity in a row of x makes that row of the result NaN.
+The result has the same bits for every isa and number of threads, and a row of it depends on its row of x alone. NaN
+or infinity in a row of x makes that row of the result NaN.
 ValueError: wrong dtype or shape, unknown or unsupported isa, threads out of range.)";
 
 }  // namespace

@@ -48,8 +48,8 @@ void register_output_file(py::module_& m) {
         specdec::check_output(PythonOutputFile::path_bytes(path), overwrites, remedy);
       },
       "path"_a, "overwrites"_a, "remedy"_a,
-      "The rule for every file that is written: Error if it exists already (unless overwrites), is not a regular file, "
-      "or if its folder does not exist.");
+      "The rule for every file that is written: Error if it exists already (unless overwrites), is not a regular\n"
+      "file, or if its folder does not exist.");
   py::class_<PythonOutputFile>(m, "OutputFile",
                                "A file that gets its name when the `with` block ends without an exception. Inside it, "
                                "write the file `partial`.")

@@ -90,16 +90,16 @@ void register_request_handle(py::module_& m) {
             return piece_to_python(self.piece(index));
           },
           "index"_a,
-          "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the "
-          "request ends before it.")
+          "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if\n"
+          "the request ends before it.")
       .def(
           "wait_for_end",
           [](const RequestHandle& self, const py::object& progress) {
             wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }, progress);
           },
           "progress"_a = py::none(),
-          "Waits for the end of the request. progress: called with the number of prompt tokens read and their total, "
-          "when the first changes.")
+          "Waits for the end of the request. progress: called with the number of prompt tokens read and their\n"
+          "total, when the first changes.")
       .def(
           "peek", [](const RequestHandle& self, std::size_t index) { return piece_to_python(self.piece(index)); },
           "index"_a, "Like wait(), but returns None if the piece does not exist yet.")
@@ -121,8 +121,8 @@ void register_request_handle(py::module_& m) {
             const std::shared_ptr<const specdec::Score> score = self.prompt_score();
             return score ? py::object(score_to_python(*score)) : py::object(py::none());
           },
-          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt; all but tokens have an entry per token of "
-          "tokens[1:]. None before the first piece or the end, and if no score was asked for.")
+          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt; all but tokens have an entry per token\n"
+          "of tokens[1:]. None before the first piece or the end, and if no score was asked for.")
       .def("stats", [](const RequestHandle& self) { return stats_to_python(self.stats(), self.drafting()); })
       .def_property_readonly(
           "prompt_progress",

@@ -190,11 +190,11 @@ double speedup(double rate, int num_draft_tokens, double t_draft, double t_targe
 }
 
 constexpr const char* module_doc =
-    R"(The sampling and verification functions of lossless speculative decoding on numpy arrays. Pure functions: random numbers
-are arguments.
+    R"(The sampling and verification functions of lossless speculative decoding on numpy arrays. Pure functions: random
+numbers are arguments.
 
-Bad values raise ValueError (TypeError for arguments that are not arrays of numbers): NaN, wrong shapes, rows that do not sum to 1
-(to 1e-6), token ids outside the vocabulary, uniforms outside [0, 1).)";
+Bad values raise ValueError (TypeError for arguments that are not arrays of numbers): NaN, wrong shapes, rows that do
+not sum to 1 (to 1e-6), token ids outside the vocabulary, uniforms outside [0, 1).)";
 
 constexpr const char* transform_doc =
     R"(The distribution to sample from, given a row of logits: float64 [V], summing to 1.
@@ -206,7 +206,8 @@ temperature: >= 0; below 1e-5 gives the one-hot of the highest logit
 top_k: keep the k highest; 0 is off
 top_p: in (0, 1]: keep the smallest set of most probable tokens whose probabilities reach top_p (before temperature)
 min_p: in [0, 1]: keep tokens at least min_p times as probable as the most probable one (before temperature)
-repeat_penalty: > 0: divides positive and multiplies negative logits of tokens among the last penalty_last_n of history
+repeat_penalty: > 0: divides positive and multiplies negative logits of tokens among the last penalty_last_n of
+    history
 frequency_penalty: subtracted from the logit once per occurrence among those tokens
 presence_penalty: subtracted once if the token occurs among them
 penalty_last_n: -1 is all of history, 0 turns the penalties off
@@ -218,7 +219,8 @@ ValueError: NaN or +inf logits, no finite logit, a parameter or token id out of 
 constexpr const char* residual_doc =
     R"(normalise(max(0, target - draft)), float64 [V]: the distribution of the correction token after a rejection.
 
-target_probs, draft_probs: [V], each summing to 1. If they are equal, the residual is empty and target_probs is returned.
+target_probs, draft_probs: [V], each summing to 1. If they are equal, the residual is empty and target_probs is
+    returned.
 Chen et al., arXiv:2302.01318, algorithm 2; Leviathan et al., arXiv:2211.17192, section 2.3.)";
 
 constexpr const char* verify_token_doc =
@@ -227,27 +229,28 @@ constexpr const char* verify_token_doc =
 draft_tokens: integers [K], draft_tokens[i] drawn from draft_probs[i]
 draft_probs:  [K, V], the distributions that were sampled from (one-hot rows for argmax drafting)
 target_probs: [K+1, V]
-uniforms:     [K+1], each in [0, 1), independent of the drafting: uniforms[i] decides on draft_tokens[i], uniforms[K]
-              draws the last token by inverse CDF in ascending token order
+uniforms:     [K+1], each in [0, 1), independent of the drafting: uniforms[i] decides on draft_tokens[i],
+              uniforms[K] draws the last token by inverse CDF in ascending token order
 
-draft_tokens[i] is accepted iff uniforms[i] * draft_prob < target_prob; the first rejection draws the correction token
-from residual(target_probs[i], draft_probs[i]), full acceptance the bonus token from target_probs[K]. Then
+draft_tokens[i] is accepted iff uniforms[i] * draft_prob < target_prob; the first rejection draws the correction
+token from residual(target_probs[i], draft_probs[i]), full acceptance the bonus token from target_probs[K]. Then
 draft_tokens[:num_accepted] followed by next_token has the target's distribution, for any draft.
 Chen et al., arXiv:2302.01318, algorithm 2 and theorem 1; Leviathan et al., arXiv:2211.17192, algorithm 1.
 
 ValueError, besides the module's: a drafted token of draft probability zero.)";
 
 constexpr const char* verify_block_doc =
-    R"(Block verification: how many drafted tokens to keep, and the token that follows them. Arguments as for verify_token.
+    R"(Block verification: how many drafted tokens to keep, and the token that follows them. Arguments as for
+verify_token.
 
-The drafts are verified jointly: the longest prefix whose test succeeds is kept; uniforms[i] tests the prefix that ends with
-draft_tokens[i]. The output has the target's distribution, as with verify_token; the expected number of accepted tokens is
-at least as large.
+The drafts are verified jointly: the longest prefix whose test succeeds is kept; uniforms[i] tests the prefix that
+ends with draft_tokens[i]. The output has the target's distribution, as with verify_token; the expected number of
+accepted tokens is at least as large.
 Sun et al., arXiv:2403.10444, algorithm 2.)";
 
 constexpr const char* gumbel_max_doc =
-    R"(Gumbel-max sampling: argmax(log(probs) + Gumbel noise), which is distributed as probs. The noise of a token depends only
-on the seed, the position and the token id.
+    R"(Gumbel-max sampling: argmax(log(probs) + Gumbel noise), which is distributed as probs. The noise of a token
+depends only on the seed, the position and the token id.
 
 probs: [V]; seed: 0 to 2^64 - 1; position: the token's index in the sequence, 0 or more
 
@@ -255,7 +258,8 @@ Drafter-invariant speculative decoding accepts a draft if it equals the target's
 distributions usually choose the same token. Daliri, Musco and Suresh, arXiv:2408.07978.)";
 
 constexpr const char* speedup_doc =
-    R"(Predicted speedup over plain decoding: rate * (K + 1) * t_target / (K * t_draft + t_target_batch), K = num_draft_tokens.
+    R"(Predicted speedup over plain decoding: rate * (K + 1) * t_target / (K * t_draft + t_target_batch),
+K = num_draft_tokens.
 
 rate: tokens per cycle / (K + 1) = (1 + acceptance_rate * K) / (K + 1), in (0, 1]
 t_draft, t_target: time of one draft pass and of one target pass over one token, in the same unit

@@ -85,7 +85,8 @@ std::string rendered_call(const JinjaTemplate& jinja, const std::string& argumen
       R"([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
     "type": "function", "function": {"name": "tool1", "arguments": )" +
       arguments + R"(}}]}, {"role": "tool", "name": "tool1",
-    "tool_call_id": "call00001", "content": "Fine."}, {"role": "assistant", "content": "Fine."}, {"role": "user", "content": "More?"}])";
+    "tool_call_id": "call00001", "content": "Fine."}, {"role": "assistant", "content": "Fine."},
+    {"role": "user", "content": "More?"}])";
   variables.tools =
       R"([{"type": "function", "function": {"name": "tool1", "description": "A tool.", "parameters": {"type": "object",
     "properties": {"argument": {"type": "string", "description": "A string."}}, "required": ["argument"]}}}])";

@@ -89,7 +89,8 @@ def test_none_is_the_default_of_every_option(target_path: pathlib.Path) -> None:
         expected = other.generate("import os\n", max_tokens=8, seed=1)
         of_text: Any = {name: value for name, value in given.items() if name not in CHAT_OPTIONS}
         assert gen.generate("import os\n", **of_text).text == expected.text
-        (one,) = gen.generate_many([{"prompt": "import os\n", **dict.fromkeys(chat)}], **given)  # type: ignore[typeddict-item]
+        request: Any = {"prompt": "import os\n", **dict.fromkeys(chat)}
+        (one,) = gen.generate_many([request], **given)
         assert one.text == expected.text
         common: Any = {"max_tokens": 3}
         (one,) = gen.generate_many([{"prompt": "import os\n", "max_tokens": None}], **common)

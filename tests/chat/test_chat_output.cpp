@@ -24,9 +24,9 @@ const std::string hermes =
     "tojson }}"
     "{{ '}\\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}";
-const Conversation question = {
-    R"([{"role": "user", "content": "Weather?"}])",
-    R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}])"};
+const Conversation question = {R"([{"role": "user", "content": "Weather?"}])",
+                               R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
+    "properties": {"city": {"type": "string"}}}}}])"};
 
 // The same with reasoning, which the answer begins with.
 const std::string reasoning = [] {

@@ -559,7 +559,9 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
             terminal.type("import os\n")
             terminal.read_until(lambda text, start=start: len(text) > start + 200)  # type: ignore[misc]
             terminal.type("\x03")
-            terminal.read_until(lambda text, start=start: "(stopped" in text[start:] and text.endswith("> "))  # type: ignore[misc]
+            terminal.read_until(
+                lambda text, start=start: "(stopped" in text[start:] and text.endswith("> "),  # type: ignore[misc]
+            )
             assert terminal.process.poll() is None, count
         terminal.type("\x03")
         terminal.read_until(lambda text: "(/quit or Ctrl-D exits)" in text and text.endswith("> "))

@@ -440,7 +440,9 @@ def test_nothing_is_broken_inside_a_word(
         for text in typed:
             seen = len(terminal.text)
             terminal.type(text + "\r")
-            terminal.read_until(lambda text, seen=seen: text.endswith("\x1b[J> ") and "\r\n" in text[seen:])  # type: ignore[misc]
+            terminal.read_until(
+                lambda text, seen=seen: text.endswith("\x1b[J> ") and "\r\n" in text[seen:],  # type: ignore[misc]
+            )
         lines = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", terminal.text).replace("\r\n", "\n").split("\n")
     said = [line.rsplit("\r", 1)[-1] for line in lines]
     names = (str(there), "> /")  # a long name, and what was typed, are broken where the row ends

@@ -130,7 +130,8 @@ TEST(a_grammar_in_the_notation_of_llama_cpp) {
 TEST(a_schema_is_json_in_one_line) {
   const char* const person =
       R"({"type": "object", "title": "Person", "properties": {"name": {"type": "string"}, "age": {"type": "integer",
-    "minimum": 0, "maximum": 150}, "kind": {"enum": ["a", 1, null]}}, "required": ["name", "age"], "additionalProperties": false})";
+    "minimum": 0, "maximum": 150}, "kind": {"enum": ["a", 1, null]}}, "required": ["name", "age"],
+    "additionalProperties": false})";
   CHECK(schema_takes(person, R"({"name": "x", "age": 12})"));
   CHECK(schema_takes(person, R"({"name": "\"\\", "age": 0, "kind": null})"));
   CHECK(!schema_takes(person, R"({"name": "x"})") && !schema_takes(person, R"({"name": "x", "age": 151})"));
@@ -151,8 +152,8 @@ TEST(schemas_of_any_value) {
 
 TEST(schemas_with_references) {
   const char* const tree =
-      R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"},
-    {"type": "null"}]}}, "required": ["next"]}}})";
+      R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"anyOf": [
+    {"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["next"]}}})";
   CHECK(schema_takes(tree, R"({"next": {"next": null}})") && !schema_takes(tree, R"({"next": {}})"));
 }
 
@@ -275,9 +276,11 @@ TEST(keywords_that_exclude_nothing_are_taken) {
   CHECK(schema_takes(nullable, R"({"a": null})") && schema_takes(nullable, R"({"a": 3})") &&
         !schema_takes(nullable, R"({"a": "x"})"));
   const std::string pet =
-      R"({"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}], "discriminator": {"propertyName": "kind"}, "$defs": {
+      R"({"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}], "discriminator": {"propertyName": "kind"},
+      "$defs": {
       "cat": {"type": "object", "properties": {"kind": {"const": "cat"}}, "required": ["kind"], "minProperties": 1},
-      "dog": {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind"], "maxProperties": 1, "propertyNames": {}}}})";
+      "dog": {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind"], "maxProperties": 1,
+      "propertyNames": {}}}})";
   CHECK(schema_takes(pet, R"({"kind": "cat"})") && schema_takes(pet, R"({"kind": "dog"})") &&
         !schema_takes(pet, R"({"kind": "cow"})"));
   CHECK(schema_takes(R"({"type": "array", "items": {"type": "integer"}, "maxItems": 1, "uniqueItems": true})", "[3]"));
@@ -610,8 +613,8 @@ TEST(formats_of_a_structural_tag) {
     return tag_takes(R"({"type": "structural_tag", "format": )" + format + "}", text);
   };
   const std::string sequence = R"({"type": "sequence", "elements": [{"type": "tag", "begin": "<t>", "content": {"type":
-      "any_text"}, "end": "</t>"}, {"type": "or", "elements": [{"type": "const_string", "value": "yes"}, {"type": "regex",
-      "pattern": "n[0-9]{2}"}, {"type": "grammar", "grammar": "root ::= \"g\" [a-c]+"}]}]})";
+      "any_text"}, "end": "</t>"}, {"type": "or", "elements": [{"type": "const_string", "value": "yes"},
+      {"type": "regex", "pattern": "n[0-9]{2}"}, {"type": "grammar", "grammar": "root ::= \"g\" [a-c]+"}]}]})";
   CHECK(takes(sequence, "<t>why</t>yes") && takes(sequence, "<t></t>n12") && takes(sequence, "<t>a</t>gab"));
   CHECK(!takes(sequence, "yes") && !takes(sequence, "<t>a</t>n1") && !takes(sequence, "<t>a</t>gd"));
   const char* const anchored = R"J({"type": "regex", "pattern": "(^[\\^a].$)"})J";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -36,8 +37,9 @@ def test_both_sources_propose(pair: tuple[str, str], num_draft_tokens: int) -> N
 def test_the_text_does_not_depend_on_the_sources(pair: tuple[str, str]) -> None:
     target, draft = pair
     for options in ({"temperature": 0.0}, {"temperature": 0.8, "seed": 5}):
+        given: Any = {"max_tokens": 80, **options}
         texts = {
-            sd.Generator(target, source, n_threads=1).generate(REPEATED, max_tokens=80, **options).text  # type: ignore[arg-type]
+            sd.Generator(target, source, n_threads=1).generate(REPEATED, **given).text
             for source in (None, draft, [draft], [draft, "suffix"], "suffix", ["suffix"], "ngram")
         }
         assert len(texts) == 1

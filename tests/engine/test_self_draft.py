@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import threading
+from typing import Any
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
@@ -119,13 +120,13 @@ def test_saved_prefixes(plain: sd.Generator, library_prompts: list[str], tmp_pat
 def test_every_family(recipe: str, tmp_path: pathlib.Path) -> None:
     """A state that cannot branch drafts with a copy of its own."""
     path = str(make(recipe).write(tmp_path / "m.gguf", GgmlType.Q8_0))
-    options = {"max_tokens": 24, "ignore_eos": True, "seed": 5}
+    options: Any = {"max_tokens": 24, "ignore_eos": True, "seed": 5}
     with sd.Generator(path, n_threads=1, n_ctx=128, draft="none") as alone:
-        expected = [alone.generate("def x", temperature=t, **options).tokens for t in (0, 0.8)]  # type: ignore[arg-type]
+        expected = [alone.generate("def x", temperature=t, **options).tokens for t in (0, 0.8)]
     with sd.Generator(
         path, n_threads=1, n_ctx=128, draft="self", num_draft_tokens=3, suffix=False, draft_weights="3-bit"
     ) as gen:
         for t, tokens in zip((0, 0.8), expected, strict=True):
-            found = gen.generate("def x", temperature=t, verification="invariant", **options)  # type: ignore[arg-type]
+            found = gen.generate("def x", temperature=t, verification="invariant", **options)
             assert found.tokens == tokens
             assert found.stats.drafted > 0

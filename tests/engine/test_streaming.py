@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 from bench.common.engines import Unavailable
@@ -26,17 +27,17 @@ def cache(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "tiles"
 
 
-def outputs(generator: sd.Generator, **options: object) -> list[list[tuple[int, float | None]]]:
+def outputs(generator: sd.Generator, **options: Any) -> list[list[tuple[int, float | None]]]:
     def run(prompt: str) -> list[tuple[int, float | None]]:
-        return [(piece.token, piece.logprob) for piece in generator.stream(prompt, max_tokens=30, seed=7, **options)]  # type: ignore[arg-type]
+        return [(piece.token, piece.logprob) for piece in generator.stream(prompt, max_tokens=30, seed=7, **options)]
 
     return [run(prompt) for prompt in PROMPTS]
 
 
-def memory_that_streams(target: str | pathlib.Path, spare: int = 2, **options: object) -> str:
+def memory_that_streams(target: str | pathlib.Path, spare: int = 2, **options: Any) -> str:
     """As much as the error asks for, and `spare` MiB."""
     with pytest.raises(sd.ModelError) as error:
-        sd.Generator(str(target), memory="1M", n_threads=2, n_ctx=256, mmproj="none", **options)  # type: ignore[arg-type]
+        sd.Generator(str(target), memory="1M", n_threads=2, n_ctx=256, mmproj="none", **options)
     least = re.search(r"give at least (\d+) MiB", str(error.value))
     assert least
     return f"{int(least.group(1)) + spare}M"
@@ -48,10 +49,10 @@ def memory(target_path: pathlib.Path, cache: pathlib.Path) -> str:
     return memory_that_streams(target_path, 4, draft="none", tile_cache=str(cache))
 
 
-def streaming(target: str | pathlib.Path, memory: str | None = None, **options: object) -> sd.Generator:
+def streaming(target: str | pathlib.Path, memory: str | None = None, **options: Any) -> sd.Generator:
     memory = memory or memory_that_streams(target, 3, **options)
     with pytest.warns(RuntimeWarning, match="is larger than the memory"):
-        return sd.Generator(str(target), memory=memory, n_threads=2, n_ctx=256, mmproj="none", **options)  # type: ignore[arg-type]
+        return sd.Generator(str(target), memory=memory, n_threads=2, n_ctx=256, mmproj="none", **options)
 
 
 @pytest.mark.parametrize(("k", "temperature"), [(0, 0), (0, 0.9), (1, 0), (4, 0.9), (16, 0), (40, 0.9), ("auto", 0)])

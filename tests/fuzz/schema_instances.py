@@ -579,7 +579,8 @@ def orders(instance: Json, most: int) -> list[Json] | None:
         parts = [orders(item, most) for item in instance]
         if any(part is None for part in parts):
             return None
-        made: list[Json] = [list(items) for items in itertools.islice(itertools.product(*parts), most + 1)]  # type: ignore[arg-type]
+        products = itertools.product(*parts)  # type: ignore[arg-type]
+        made: list[Json] = [list(items) for items in itertools.islice(products, most + 1)]
     elif isinstance(instance, dict):
         values = {name: orders(value, most) for name, value in instance.items()}
         if any(value is None for value in values.values()) or len(instance) > 4:
@@ -587,7 +588,10 @@ def orders(instance: Json, most: int) -> list[Json] | None:
         made = [
             dict(zip(names, chosen, strict=True))
             for names in itertools.permutations(instance)
-            for chosen in itertools.islice(itertools.product(*[values[name] for name in names]), most + 1)  # type: ignore[arg-type]
+            for chosen in itertools.islice(
+                itertools.product(*[values[name] for name in names]),  # type: ignore[arg-type]
+                most + 1,
+            )
         ]
     else:
         return [instance]

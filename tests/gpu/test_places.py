@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,8 +42,8 @@ def test_mxfp6_on_a_device(name: str, specdec: pathlib.Path, device: str, tmp_pa
 def test_experts_on_the_cpu(device: str, tmp_path: pathlib.Path) -> None:
     path = make("qwen2moe", seed=2).write(tmp_path / "moe.gguf")
 
-    def made(**options: object) -> list[int]:
-        gen = sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)  # type: ignore[arg-type]
+    def made(**options: Any) -> list[int]:
+        gen = sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)
         return list(gen.generate("the of", max_tokens=16, temperature=0.0).tokens)
 
     on_cpu = made(n_cpu_moe=100, num_draft_tokens=0)
@@ -81,8 +82,8 @@ def test_a_prefix_of_other_places_is_not_loaded(device: str, tmp_path: pathlib.P
     """Experts on the CPU round otherwise than on the device, so its rows would be neither's."""
     path = make("qwen2moe", seed=2).write(tmp_path / "moe.gguf")
 
-    def generator(**options: object) -> sd.Generator:
-        return sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)  # type: ignore[arg-type]
+    def generator(**options: Any) -> sd.Generator:
+        return sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)
 
     first = generator(n_cpu_moe=1)
     first.prefill("the of and to")
@@ -96,11 +97,11 @@ def test_a_prefix_of_other_places_is_not_loaded(device: str, tmp_path: pathlib.P
 def test_weights_without_kernels_are_named(device: str, tmp_path: pathlib.Path) -> None:
     """Vulkan has no scan of Mamba's first kind. Weights that were sent to the CPU need no note."""
 
-    def notes(name: str, **options: object) -> list[str]:
+    def notes(name: str, **options: Any) -> list[str]:
         path = make(name, seed=1).write(tmp_path / f"{name}.gguf")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)  # type: ignore[arg-type]
+            sd.Generator(path, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, **options)
         return [str(one.message) for one in caught]
 
     assert notes("llama") == notes("qwen2moe", n_cpu_moe=100) == []

@@ -185,7 +185,9 @@ def test_the_engines_verification_has_its_law(seed: int) -> None:
         draft = np.eye(size)[random.integers(size, size=k)]  # argmax drafting
     for drafted in itertools.product(range(size), repeat=k):
         if all(draft[i][token] > 0 for i, token in enumerate(drafted)):
-            expected = law_of(lambda course: reference.verify(list(drafted), list(draft), list(target), course))  # noqa: B023
+            expected = law_of(
+                lambda course: reference.verify(list(drafted), list(draft), list(target), course),  # noqa: B023
+            )
             assert distance(verdicts(list(drafted), draft, target), expected) < 1e-9
 
 

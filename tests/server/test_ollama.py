@@ -149,9 +149,9 @@ def test_results_of_tools(caller: Server) -> None:
     results = [{"role": "tool", "tool_name": "weather", "content": text} for text in ("sunny", "rain")]
     body = {"messages": [*WEATHER, answer, *results], "tools": TOOLS, "stream": False, "options": {"num_predict": 1}}
     counted = caller.post("/api/chat", body).json["prompt_eval_count"]
-    arguments = json.dumps(ARGUMENTS)
+    function = {"name": "weather", "arguments": json.dumps(ARGUMENTS)}
     calls = [{"id": f"call_{i}", "type": "function"} for i in range(2)]
-    calls = [{**one, "function": {"name": "weather", "arguments": arguments}} for one in calls]  # type: ignore[dict-item]
+    calls = [{**one, "function": function} for one in calls]  # type: ignore[dict-item]
     chat = [*WEATHER, {"role": "assistant", "content": "I look.", "reasoning_content": "Hm.", "tool_calls": calls}]
     chat += [
         {"role": "tool", "name": "weather", "tool_call_id": f"call_{i}", "content": text}

@@ -65,7 +65,8 @@ class ChatPrompt:
     """
     def parse(self, text: typing.Any, is_partial: bool) -> tuple[str, str, list[tuple[str, str, str]]]:
         """
-        (content, reasoning_content, [(id, name, arguments)]) of an answer, or with is_partial of its beginning. The id is "" if the model wrote none, as most do.
+        (content, reasoning_content, [(id, name, arguments)]) of an answer, or with is_partial of its
+        beginning. The id is "" if the model wrote none, as most do.
         """
     @property
     def tokens(self) -> list[int]:
@@ -96,17 +97,20 @@ class RequestHandle:
         """
     def prompt_score(self) -> typing.Any:
         """
-        (tokens, logprobs, most_likely, top_logprobs) of a scored prompt; all but tokens have an entry per token of tokens[1:]. None before the first piece or the end, and if no score was asked for.
+        (tokens, logprobs, most_likely, top_logprobs) of a scored prompt; all but tokens have an entry per token
+        of tokens[1:]. None before the first piece or the end, and if no score was asked for.
         """
     def stats(self) -> dict[str, typing.Any]:
         ...
     def wait(self, index: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         """
-        Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before it.
+        Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if
+        the request ends before it.
         """
     def wait_for_end(self, progress: typing.Any = None) -> None:
         """
-        Waits for the end of the request. progress: called with the number of prompt tokens read and their total, when the first changes.
+        Waits for the end of the request. progress: called with the number of prompt tokens read and their
+        total, when the first changes.
         """
     def watch(self, news: News, number: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -137,15 +141,21 @@ class Generator:
     """
     def __init__(self, tell: collections.abc.Callable[[str, float], typing.Any], download: collections.abc.Callable[[str], str], **kwargs: typing.Any) -> None:
         """
-        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises Error.
+        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every
+        50 ms; if it raises, loading stops. download(name) returns the path of a model from the hub, or raises
+        Error.
         """
     def chat(self, messages: str, pictures: collections.abc.Sequence[tuple[str, bytes]], tools: str, callable: str, is_required: bool, is_parallel: bool, continues_answer: bool, **kwargs: typing.Any) -> ChatPrompt:
         """
-        The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose marks (picture_mark()) stand in the messages. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
+        The same as chat_prompt(), as a prompt for submit(), with its options. pictures: (name, bytes), whose
+        marks (picture_mark()) stand in the messages. Control tokens written in messages and tools are ordinary
+        text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than
+        one may be.
         """
     def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool, continues_answer: bool) -> str:
         """
-        A conversation rendered in the target's chat template. messages and tools are JSON; tools may be null. continues_answer: the last message is the beginning of the answer.
+        A conversation rendered in the target's chat template. messages and tools are JSON; tools may be null.
+        continues_answer: the last message is the beginning of the answer.
         """
     def close(self) -> None:
         """
@@ -187,7 +197,8 @@ class Generator:
         """
     def submit(self, prompt: typing.Any, pictures: collections.abc.Sequence[tuple[str, bytes]], score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
-        Submits a request; any thread may call it. Takes the options of request_options(). pictures: (name, bytes), which come before the prompt. read_prompt: read the prompt even if max_tokens is 0.
+        Submits a request; any thread may call it. Takes the options of request_options(). pictures: (name,
+        bytes), which come before the prompt. read_prompt: read the prompt even if max_tokens is 0.
         """
     def submit_label(self, prompt: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], label: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> RequestHandle:
         """
@@ -199,7 +210,8 @@ class Generator:
         """
     def time_passes(self, after: RequestHandle, max_tokens: typing.SupportsInt | typing.SupportsIndex, repeats: typing.SupportsInt | typing.SupportsIndex) -> list[float]:
         """
-        Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that has ended.
+        Seconds that passes of the target over 1 to max_tokens tokens take, after the tokens of a request that
+        has ended.
         """
     def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...
@@ -240,7 +252,8 @@ class Generator:
         """
 def check_output(path: typing.Any, overwrites: bool, remedy: str) -> None:
     """
-    The rule for every file that is written: Error if it exists already (unless overwrites), is not a regular file, or if its folder does not exist.
+    The rule for every file that is written: Error if it exists already (unless overwrites), is not a regular
+    file, or if its folder does not exist.
     """
 def check_request_options(**kwargs: typing.Any) -> None:
     """
@@ -256,21 +269,23 @@ def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.
     """
 def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: str = '', memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0, devices: collections.abc.Sequence[str] = [], n_gpu_layers: typing.SupportsInt | typing.SupportsIndex = -1, width: typing.SupportsInt | typing.SupportsIndex = 0, pads: bool = True, memory: typing.SupportsInt | typing.SupportsIndex = 0, tile_cache: str = '') -> numpy.typing.NDArray[numpy.float32]:
     """
-    Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
-    teaching.
+    Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For
+    tests and teaching.
     
     path: a GGUF file, loaded for this call
     pass_sizes: number of tokens in each pass, repeated until all tokens are read; the logits do not depend on it
     n_threads: 1..512
     kv_type: "f16" or "q8_0", the type of the KV cache
     mmap: False reads the weights into memory instead of mapping the file
-    repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; "4-bit" also rounds
-        those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there are none, or if less than memory_to_leave bytes would be left
+    repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit;
+        "4-bit" also rounds those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there
+        are none, or if less than memory_to_leave bytes would be left
     devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: all)
     width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
-    pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this model, or if
-        len(tokens) is less than width * width / 2
-    memory: bytes for the weights' matrices, or as many as are needed at least; the rest is streamed (docs/memory.md), and ModelError if nothing is; 0: they are mapped
+    pads: False uses batch-invariant kernels and passes of at most `width` tokens; ModelError if there are none for this
+        model, or if len(tokens) is less than width * width / 2
+    memory: bytes for the weights' matrices, or as many as are needed at least; the rest is streamed (docs/memory.md),
+        and ModelError if nothing is; 0: they are mapped
     tile_cache: a folder for that, where tiles of the model are kept
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
@@ -306,7 +321,9 @@ def ignored_keywords(**kwargs: typing.Any) -> list[str]:
     """
 def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str], step: typing.SupportsInt | typing.SupportsIndex = 0, is_cut: bool = False) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """
-    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but the last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many bytes, and the outputs are the sums of what each piece adds. is_cut: the answers were cut off.
+    (content, reasoning_content, [(id, name, arguments)]) of answers in the form of a template; all texts but
+    the last are treated as beginnings. With a step, all texts are whole answers, read in pieces of that many
+    bytes, and the outputs are the sums of what each piece adds. is_cut: the answers were cut off.
     """
 def picture_mark(index: typing.SupportsInt | typing.SupportsIndex) -> str:
     """
@@ -318,7 +335,8 @@ def read_metadata(path: str) -> dict[str, typing.Any]:
     """
 def render_chat_template(source: str, messages: str, tools: str, add_generation_prompt: bool, bos_token: str, eos_token: str) -> list[tuple[str, bool]]:
     """
-    The output of a Jinja template in parts, each with whether it comes from messages or tools. messages and tools are JSON. RuntimeError if the template cannot be parsed, fails or exceeds a limit.
+    The output of a Jinja template in parts, each with whether it comes from messages or tools. messages and
+    tools are JSON. RuntimeError if the template cannot be parsed, fails or exceeds a limit.
     """
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """

@@ -3,7 +3,8 @@ The 6-bit block-scaled weight format (OCP MXFP6) on numpy arrays: the engine's o
 
 32 weights of a row share one scale byte s, of value 2**(s - 127). The elements are E2M3: magnitudes up to 7.5, the
 smallest step is 1/8. 16 rows x 32 columns are a tile of 400 bytes.
-Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise ValueError.
+Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise
+ValueError.
 """
 from __future__ import annotations
 import numpy
@@ -29,8 +30,8 @@ def matmul(tiles: numpy.ndarray, x: numpy.ndarray, rows: typing.SupportsInt | ty
     threads: 1..1024, which split the rows of W
     x is rounded to int8 in blocks of 32 with one float32 scale each.
     
-    The result has the same bits for every isa and number of threads, and a row of it depends on its row of x alone. NaN or
-    infinity in a row of x makes that row of the result NaN.
+    The result has the same bits for every isa and number of threads, and a row of it depends on its row of x alone. NaN
+    or infinity in a row of x makes that row of the result NaN.
     ValueError: wrong dtype or shape, unknown or unsupported isa, threads out of range.
     """
 def pack(codes: numpy.ndarray, scales: numpy.ndarray) -> numpy.typing.NDArray[numpy.uint8]:
@@ -47,7 +48,8 @@ def quantize(x: numpy.ndarray, scale: str = 'mse') -> tuple[numpy.typing.NDArray
         neighbours, the one with the least squared error. A block of zeros has scale 127.
     Rounding is to nearest even and saturates; minus zero keeps its sign.
     
-    ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (the message has its index).
+    ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (the message has its
+        index).
     """
 def unpack(tiles: numpy.ndarray, rows: typing.SupportsInt | typing.SupportsIndex, cols: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.uint8]]:
     """
