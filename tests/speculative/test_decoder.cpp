@@ -635,6 +635,45 @@ TEST(a_rule_limits_the_size_of_trees) {
   for (const bool adapts : {true, false}) CHECK(first_tree(rule, 12, adapts, stats).size() == (adapts ? 3 : 12));
 }
 
+class TreeListener final : public toy::DraftRule {
+ public:
+  bool worth_a_row(const Sequence&, int) override { return true; }
+  bool worth_a_draft(const Sequence&, double) override { return true; }
+  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
+  void record_draft_pass(int, int, double) override { ++num_passes; }
+  int num_passes = 0;
+};
+
+TEST(a_rule_hears_of_every_pass_for_a_tree) {
+  TreeListener rule;
+  Stats stats;
+  first_tree(rule, 6, true, stats);
+  CHECK(rule.num_passes == stats.draft_calls && rule.num_passes > 1);
+}
+
+TEST(no_node_has_more_than_16_children) {
+  toy::Model target(24, 1), draft(24, 2);
+  draft.table = [](const Tokens&) { return std::vector<float>(24, 0.0f); };
+  DraftModelProposer proposer(draft, 24);
+  Decoder decoder(target, &proposer);
+  const auto s = sequence_of(prompt, 20, 30, 0.0);
+  s->max_tree_size = 20;
+  decoder.prefill(*s);
+  Stats stats;
+  proposer.propose({{s.get(), 20}}, stats);
+  CHECK(std::count(s->tree.parents.begin(), s->tree.parents.end(), -1) == 16);
+}
+
+TEST(a_draft_catches_up_with_what_it_has_not_read) {
+  toy::Model draft(8, 2, 5);  // of a text that is longer than its context it reads nothing
+  DraftModelProposer proposer(draft, 8);
+  const auto s = sequence_of(prompt, 4, 20), longer = sequence_of({3, 1, 4, 1, 5, 2}, 4, 20);
+  proposer.catch_up(*longer, 5);
+  CHECK(draft.cache(0).empty());
+  proposer.catch_up(*s, 4);
+  CHECK(draft.cache(0) == (Tokens{3, 1, 4, 1}));
+}
+
 // Takes only the likeliest of the next drafts. typical: what rows that are not known yet are expected to offer. pass:
 // the worth of the draft's passes.
 class LikeliestFirst final : public toy::DraftRule {

@@ -28,7 +28,6 @@ void AcceptanceModel::begin_with(const AutoKnowledge::Acceptance& known) {
   slope_ = options_.slope + kept * (known.slope - options_.slope);
   level_variance_ = (1.0 - kept) * options_.level_variance;
   slope_variance_ = (1.0 - kept) * options_.slope_variance;
-  covariance_ = 0.0;
 }
 
 // Without verdicts the variances grow back to their initial values, so the next verdict has a large effect.

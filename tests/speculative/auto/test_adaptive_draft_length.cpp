@@ -242,6 +242,29 @@ TEST(what_was_learnt_of_a_model_plans_the_first_cycle) {
   CHECK(kept.by_row.level > 0.0 && kept.by_draft.level > 0.0);
 }
 
+TEST(how_often_there_was_something_to_propose_is_kept) {
+  AdaptiveDraftLength rule;
+  for (int cycle = 0; cycle < 100; ++cycle) {
+    rule.begin_cycle(1);
+    rule.end_cycle(1, 1, 1e-3, 0.0);
+  }
+  CHECK(rule.knowledge()->proposing < 0.1);
+}
+
+// The columns of a tree are no draft of another sequence, but its first one.
+TEST(a_tree_pays_for_one_draft_of_the_chains_beside_it) {
+  AdaptiveDraftLength rule;
+  Machine(rule, 7).cycles(world_of([](int n) { return 0.4 + 0.6 * n; }, 0.3, telling, 2), 300);  // no draft pays
+  Sequence s(0, {}, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+  rule.begin_cycle(2);
+  CHECK(!rule.worth_a_draft(s, 0.01));
+  rule.begin_tree();
+  CHECK(rule.worth_a_draft(s, 0.01));
+  s.add_draft(1, DraftOrigin::model);
+  rule.drafted(s, {0.01, 0.01});
+  CHECK(!rule.worth_a_draft(s, 0.01));
+}
+
 // The drafts have become useless, or useful, since.
 TEST(what_was_learnt_of_other_texts_is_unlearnt) {
   for (const auto& [before, after] : {std::pair(0.95, 0.2), std::pair(0.2, 0.95)}) {
