@@ -56,10 +56,15 @@ def changed_since(root: pathlib.Path, base: str) -> set[str] | None:
     return None if CLANG_TIDY.search(versions) or for_all else changed | patched_headers(root, base, changed)
 
 
+def before_and_now(root: pathlib.Path, base: str, path: str) -> tuple[str, str]:
+    """What the file says at `base` and in the working tree; "" where it does not exist."""
+    now = (root / path).read_text(encoding="utf-8") if (root / path).exists() else ""
+    return git(root, "show", f"{base}:{path}") or "", now
+
+
 def same_settings(root: pathlib.Path, base: str) -> bool:
     """Whether clang-tidy's settings differ from those at `base` in comments and line breaks alone."""
-    now = (root / SETTINGS).read_text(encoding="utf-8") if (root / SETTINGS).exists() else ""
-    before = git(root, "show", f"{base}:{SETTINGS}") or ""
+    before, now = before_and_now(root, base, SETTINGS)
     return NO_SETTING.sub("", before) == NO_SETTING.sub("", now)
 
 
@@ -68,8 +73,8 @@ def patched_headers(root: pathlib.Path, base: str, changed: set[str]) -> set[str
     them."""
     headers: set[str] = set()
     for path in (path for path in changed if path.startswith(PATCHES)):
-        now = (root / path).read_text(encoding="utf-8") if (root / path).exists() else ""
-        for header in PATCHED.findall(now + (git(root, "show", f"{base}:{path}") or "")):
+        before, now = before_and_now(root, base, path)
+        for header in PATCHED.findall(now + before):
             parts = header.split("/")
             headers.update("/".join(parts[i:]) for i in range(len(parts)))
     return headers

@@ -196,8 +196,8 @@ int main(int argc, char** argv) {
         const std::string prompt{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
         return decode(*learning, learning->models.vocabulary().tokenize(prompt), of, way);
       };
-      begin();
       if (knowledge == "earlier") {
+        begin();
         for (int i = 9; i < argc; ++i) decode_file(argv[i], before);
       }
       for (int i = 9; i < argc; ++i) {

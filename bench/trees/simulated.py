@@ -84,7 +84,7 @@ def main() -> None:
                 command += [arguments.copies, arguments.knowledge, ",".join(arguments.worlds), *files]
                 out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
                 for line in out.splitlines():
-                    path, world, way, per_pass, rate = line.split()
+                    path, world, way, per_pass, rate = line.rsplit(maxsplit=4)
                     runs[files[path]].setdefault((world, way), []).append((float(rate), float(per_pass)))
             for name, of_prompt in runs.items():
                 results[name, temperature] = {cell: of_all(of_cell) for cell, of_cell in of_prompt.items()}

@@ -601,11 +601,16 @@ TEST(a_constraint_and_bans_that_leave_nothing_are_an_error) {
   CHECK(s.error != nullptr);
 }
 
-class SmallTrees final : public toy::DraftRule {
+// Trees are always worth growing.
+class Trees : public toy::DraftRule {
  public:
   bool worth_a_row(const Sequence&, int) override { return true; }
   bool worth_a_draft(const Sequence&, double) override { return true; }
   bool worth_a_tree(const Sequence&, int, bool) override { return true; }
+};
+
+class SmallTrees final : public Trees {
+ public:
   int largest_tree() const override { return 3; }
 };
 
@@ -635,17 +640,14 @@ TEST(a_rule_limits_the_size_of_trees) {
   for (const bool adapts : {true, false}) CHECK(first_tree(rule, 12, adapts, stats).size() == (adapts ? 3 : 12));
 }
 
-class TreeListener final : public toy::DraftRule {
+class PassCounter final : public Trees {
  public:
-  bool worth_a_row(const Sequence&, int) override { return true; }
-  bool worth_a_draft(const Sequence&, double) override { return true; }
-  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
   void record_draft_pass(int, int, double) override { ++num_passes; }
   int num_passes = 0;
 };
 
 TEST(a_rule_hears_of_every_pass_for_a_tree) {
-  TreeListener rule;
+  PassCounter rule;
   Stats stats;
   first_tree(rule, 6, true, stats);
   CHECK(rule.num_passes == stats.draft_calls && rule.num_passes > 1);
@@ -676,10 +678,9 @@ TEST(a_draft_catches_up_with_what_it_has_not_read) {
 
 // Takes only the likeliest of the next drafts. typical: what rows that are not known yet are expected to offer. pass:
 // the worth of the draft's passes.
-class LikeliestFirst final : public toy::DraftRule {
+class LikeliestFirst final : public Trees {
  public:
   LikeliestFirst(double typical, double pass) : typical_(typical), pass_(pass) {}
-  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
   int largest_tree() const override { return 6; }
   DraftPrice price_of_drafts(const GrowingTree& tree, std::vector<double>& next) const override {
     const bool pays = tree.num_drafted < most_drafts && !next.empty();
@@ -687,8 +688,6 @@ class LikeliestFirst final : public toy::DraftRule {
   }
   double typical_acceptance() const override { return typical_; }
   double worth_of_draft_pass(const GrowingTree&, int) const override { return pass_; }
-  bool worth_a_row(const Sequence&, int) override { return true; }
-  bool worth_a_draft(const Sequence&, double) override { return true; }
   int most_drafts = 6;
 
  private:
@@ -729,12 +728,9 @@ TEST(a_tree_of_a_fixed_size_depends_on_no_cost) {
 }
 
 // Copies that are all accepted with the same probability; a chain would take `count` of them.
-class Copied final : public toy::DraftRule {
+class Copied final : public Trees {
  public:
   Copied(int count, double probability) : count_(count), probability_(probability) {}
-  bool worth_a_row(const Sequence&, int) override { return true; }
-  bool worth_a_draft(const Sequence&, double) override { return true; }
-  bool worth_a_tree(const Sequence&, int, bool) override { return true; }
   int best_number_of_copies(const Sequence&, const std::vector<Copy>&, int) const override { return count_; }
   double probability_of(const Copy&) const override { return probability_; }
   double typical_acceptance() const override { return 0.5; }

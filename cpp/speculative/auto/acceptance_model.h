@@ -17,7 +17,7 @@ class AcceptanceModel {
   double expected_probability(double confidence) const;
   void learn(double confidence, bool accepted);
   AutoKnowledge::Acceptance knowledge() const { return {level_, slope_}; }
-  void begin_with(const AutoKnowledge::Acceptance& known);
+  void begin_with(const AutoKnowledge::Acceptance& known);  // before the first verdict
   void forget();  // once per cycle, because acceptance changes along a sequence
 
  private:
