@@ -21,21 +21,21 @@ inline const std::vector<std::string>& sound_inputs(Kind kind) {
       {R"({"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"$ref":"#"}},"required":["a"]})",
        R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})",
        R"({"oneOf":[{"type":"string","pattern":"^(a|b){2,3}$"},{"const":1.5e300}]})",
-       R"({"type":"array","items":{"$ref":"#/$defs/x"},"$defs":{"x":{"enum":[1,"a",{"b":[null]}]}},)"
-       R"("minItems":2,"maxItems":4})",
+       R"({"type":"array","items":{"$ref":"#/$defs/x"},"$defs":{"x":{"enum":[1,"a",{"b":[null]}]}},
+          "minItems":2,"maxItems":4})",
        R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615,"multipleOf":7})",
        R"({"type":"number","minimum":1e-300,"exclusiveMaximum":1e300})"},
       {"^(a|b)*[^c]{2,4}\\d\\w+?$", "(?:x|y){3}|[\\u00e4-\\u1234]", "\\x41\\cA\\0[\\]\\-a]", "a||b|()", "((ab)*c)*b",
        "(?<n>a)\\p{L}"},
       {R"({"structures":[{"begin":"<f>","schema":{"type":"integer"},"end":"</f>"}],"triggers":["<f"]})",
-       R"({"format":{"type":"or","elements":[{"type":"const_string","value":"ab"},)"
-       R"({"type":"regex","pattern":"a{2,3}"}]}})",
+       R"({"format":{"type":"or","elements":[{"type":"const_string","value":"ab"},
+          {"type":"regex","pattern":"a{2,3}"}]}})",
        R"({"format":{"type":"tag","begin":"<a>","content":{"type":"any_text"},"end":["</a>","</b>"]}})",
        R"({"format":{"type":"repeat","min":1,"max":3,"content":{"type":"grammar","grammar":"root ::= [a-c]"}}})",
-       R"({"format":{"type":"token_triggered_tags","trigger_tokens":[3],"tags":[{"begin":{"type":"token","token":3},)"
-       R"("content":{"type":"any_tokens"},"end":{"type":"token","token":4}}]}})",
-       R"({"format":{"type":"tags_with_separator","tags":[{"begin":"a","content":{"type":"star",)"
-       R"("content":{"type":"const_string","value":"x"}},"end":"b"}],"separator":","}})"}};
+       R"({"format":{"type":"token_triggered_tags","trigger_tokens":[3],"tags":[{"begin":{"type":"token","token":3},
+          "content":{"type":"any_tokens"},"end":{"type":"token","token":4}}]}})",
+       R"({"format":{"type":"tags_with_separator","tags":[{"begin":"a","content":{"type":"star",
+          "content":{"type":"const_string","value":"x"}},"end":"b"}],"separator":","}})"}};
   return texts[kind];
 }
 
