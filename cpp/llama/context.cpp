@@ -517,15 +517,18 @@ void Context::add_rows(const PassPart& part) {
   text.length += part.num_tokens;
 }
 
+int Context::num_new_nodes(const PassPart& part) const {
+  return part.parents == nullptr ? 0 : static_cast<int>(part.parents->size()) - text(part.slot).num_nodes();
+}
+
 void Context::add(const PassPart& part) {
   if (part.picture != nullptr) return add_rows(part);
-  const int num_nodes =
-      part.parents == nullptr ? 0 : static_cast<int>(part.parents->size()) - text(part.slot).num_nodes();
+  const int num_nodes = num_new_nodes(part);
   for (int i = 0; i < part.num_tokens - num_nodes; ++i) {
     if (part.tokens[i] == in_picture) skip_picture(part.slot, nullptr);
     else add(part.tokens[i], part.slot, next_position(part.slot), i >= part.num_tokens - part.num_rows);
   }
-  if (part.parents != nullptr) add_nodes(part, num_nodes);
+  if (num_nodes > 0) add_nodes(part, num_nodes);
   add_padding(part);
 }
 

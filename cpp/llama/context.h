@@ -150,6 +150,8 @@ class Context : public WindowedModel {
   virtual void after_pass() {}
   bool reads_in_pieces() const { return shape().has_value(); }
   void add(Token token, int slot, Position position, bool makes_row);
+  // Of a tree, at the end of the part's tokens.
+  int num_new_nodes(const PassPart& part) const;
   void add_nodes(const PassPart& part, int num_nodes);
   void add_padding(const PassPart& part);
   void drop_nodes_of_padding(const PassPart& part);

@@ -313,8 +313,8 @@ bool HeadContext::reads(const PassPart& part, int index) const {
 void HeadContext::add(const PassPart& part) {
   const bool drops_first = reading_.skips_first && part.num_tokens > 0 && length(part.slot) == 1;
   if (drops_first) llama_memory_seq_rm(llama_get_memory(get()), part.slot, -1, -1);
-  if (part.parents != nullptr) return add_tree(part);
-  for (int i = 0; i < part.num_tokens; ++i) {
+  const int num_nodes = num_new_nodes(part);
+  for (int i = 0; i < part.num_tokens - num_nodes; ++i) {
     const float* const row = next_row_;
     if (next_row_ != nullptr) next_row_ += hidden_size_;
     // Places that share a position cannot be read one after another.
@@ -330,21 +330,21 @@ void HeadContext::add(const PassPart& part) {
     if (wants_row) rows_.push_back(num_made_rows_);
     add(part.tokens[i], part.slot, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), row);
   }
+  if (num_nodes > 0) add_tree(part, num_nodes);
   for (int i = 0; i < part.num_padding; ++i) add(0, part.slot, wants_all_rows_, nullptr);
 }
 
-// Nodes only, with a row of logits each.
-void HeadContext::add_tree(const PassPart& part) {
-  if (part.num_rows != part.num_tokens || next_row_ == nullptr)
-    throw std::logic_error("a head reads the nodes of a tree only, each with a row");
-  for (int i = 0; i < part.num_tokens; ++i) {
+void HeadContext::add_tree(const PassPart& part, int num_nodes) {
+  if ((wants_all_rows_ && part.num_rows != part.num_tokens) || next_row_ == nullptr)
+    throw std::logic_error("a head reads the nodes of a tree with rows, and makes all rows or those that are wanted");
+  for (int i = 0; i < num_nodes; ++i) {
     const int place = batch().size() + i;
     std::copy_n(next_row_, hidden_size_, read_rows_.begin() + static_cast<std::ptrdiff_t>(place) * hidden_size_);
     next_row_ += hidden_size_;
     places_.push_back(place);
-    rows_.push_back(num_made_rows_++);
+    if (i >= num_nodes - part.num_rows) rows_.push_back(num_made_rows_++);
   }
-  add_nodes(part, part.num_tokens);
+  add_nodes(part, num_nodes);
 }
 
 // row: read with the token; null: zeros.

@@ -91,7 +91,7 @@ class HeadContext : public Context, public HeadLayers {
  private:
   void add(const PassPart& part) override;
   bool reads(const PassPart& part, int index) const;
-  void add_tree(const PassPart& part);
+  void add_tree(const PassPart& part, int num_nodes);
   void add(Token token, int slot, bool makes_row, const float* hidden);
 
   const Reading reading_;

@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace specdec {
+namespace {
+
+constexpr int most_before_tree = 8;  // committed tokens that a layer reads in the same pass
+
+}  // namespace
 
 LayeredHead::LayeredHead(HiddenRowModel& target, std::vector<HeadLayers*> layers, int num_slots)
     : layers_(std::move(layers)),
@@ -34,13 +39,84 @@ Token LayeredHead::token(const Slot& s, int position) const {
 void LayeredHead::forget_drafts(int slot) {
   Slot& s = at(slot);
   s.own.clear();
+  s.tree = {};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i]->truncate(slot, s.num_read[i]);
     s.num_read[i] = std::min(s.num_read[i], layers_[i]->length(slot));
   }
 }
 
+bool LayeredHead::reads_trees() const {
+  return std::all_of(layers_.begin(), layers_.end(), [](const HeadLayers* layer) { return layer->reads_trees(); });
+}
+
+// A layer may have to read the whole tree, and in a batch those of the other sequences, too.
+int LayeredHead::room_for_nodes(int slot, int level, int num_nodes) const {
+  const int share = batch_size() / static_cast<int>(slots_.size());
+  return std::min(LanguageModel::room_for_nodes(slot, level, num_nodes), share - most_before_tree - num_nodes);
+}
+
+void LayeredHead::read_level(const std::vector<PassInput>& inputs) {
+  const auto place_of = [](const PassInput& input) {  // of the level's rows
+    int place = 0;
+    for (int node = input.parents->back(); node >= 0; node = (*input.parents)[idx(node)]) ++place;
+    return place + 1;
+  };
+  const int place = place_of(inputs.front());
+  HeadLayers& one = *layers_[idx(layer_of(place))];
+  try {
+    for (const PassInput& input : inputs) {
+      const int end = at(input.slot).own_begin;
+      if (end + 1 - one.length(input.slot) > most_before_tree) read(layer_of(place), input.slot, end);
+    }
+    rows_.clear();
+    inputs_.clear();
+    level_tokens_.resize(std::max(level_tokens_.size(), inputs.size()));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const PassInput& input = inputs[i];
+      Slot& s = at(input.slot);
+      if (num_own(s) == 0 || place_of(input) != place) throw std::logic_error("a tree must be read level by level");
+      if (static_cast<int>(input.parents->size()) == input.num_tokens)
+        s.tree = {{}, {}, std::vector<int>(layers_.size(), 0)};
+      s.tree.tokens.insert(s.tree.tokens.end(), input.tokens, input.tokens + input.num_tokens);
+      std::vector<Token>& tokens = level_tokens_[i];
+      tokens.clear();
+      const auto add = [&](Token token, const float* row) {
+        tokens.push_back(token);
+        if (row == nullptr) rows_.insert(rows_.end(), row_size_, 0.0f);
+        else rows_.insert(rows_.end(), row, row + row_size_);
+      };
+      for (int position = one.length(input.slot); position <= s.own_begin; ++position)
+        add(token(s, position), s.kept.row(position - 1));
+      int& num_read = s.tree.num_read[idx(layer_of(place))];
+      for (; num_read < static_cast<int>(s.tree.tokens.size()); ++num_read) {
+        const int parent = (*input.parents)[idx(num_read)];
+        add(s.tree.tokens[idx(num_read)], (parent < 0 ? s.own.data() : s.tree.rows.data() + idx(parent) * row_size_));
+      }
+      inputs_.push_back({input.slot, tokens.data(), static_cast<int>(tokens.size()), input.num_tokens, input.parents});
+    }
+    one.decode_with(inputs_, rows_.data());
+  } catch (...) {
+    for (const PassInput& input : inputs) forget_drafts(input.slot);
+    throw;
+  }
+  pass_size_ = one.pass_size();
+  logits_.clear();
+  int end = 0;
+  for (const PassInput& input : inputs_) {
+    Slot& s = at(input.slot);
+    s.num_read[idx(layer_of(place))] = one.length(input.slot);
+    end += input.num_tokens;
+    for (int token = end - input.num_rows; token < end; ++token) {
+      const float* const row = one.hidden_row(token);
+      s.tree.rows.insert(s.tree.rows.end(), row, row + row_size_);
+      logits_.push_back(one.logits(static_cast<int>(logits_.size())));
+    }
+  }
+}
+
 void LayeredHead::decode(const std::vector<PassInput>& inputs) {
+  if (!inputs.empty() && inputs.front().parents != nullptr) return read_level(inputs);
   pass_size_ = 0;
   logits_.clear();
   std::vector<int> starts;

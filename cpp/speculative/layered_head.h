@@ -6,6 +6,9 @@
 // layer of the previous place computed for the previous token. So the first layer makes the first draft; the second
 // layer reads this draft with the first layer's row; and so on. The pass that computes the row of a draft also reads
 // these tokens: one pass per draft.
+//
+// Trees are read likewise, a pass for each level: a layer reads the whole tree down to the level whose rows it makes,
+// each node with its parent's row.
 #pragma once
 
 #include <vector>
@@ -28,7 +31,7 @@ class LayeredHead final : public HeadModel {
   int batch_size() const override { return first().batch_size(); }
   int row_capacity() const override { return first().row_capacity(); }
   bool is_end_of_generation(Token token) const override { return first().is_end_of_generation(token); }
-  // num_rows of each input must be 0 or 1.
+  // num_rows of each input must be 0 or 1, or of a tree as many as there are nodes, which are one level's.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return logits_[idx(row)]; }
   int pass_size() const override { return pass_size_; }
@@ -36,6 +39,8 @@ class LayeredHead final : public HeadModel {
   // Drops all drafts.
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
+  bool reads_trees() const override;
+  int room_for_nodes(int slot, int level, int num_nodes) const override;
 
   void catch_up(int slot) override;
   int next_row_size() const override { return static_cast<int>(row_size_); }
@@ -43,6 +48,11 @@ class LayeredHead final : public HeadModel {
   void restored(int slot, int length, Token last_token, const float* row) override;
 
  private:
+  struct Tree {
+    std::vector<Token> tokens;  // of the nodes
+    std::vector<float> rows;    // of the nodes, each computed by the layer of the place after it
+    std::vector<int> num_read;  // nodes, by layer
+  };
   struct Slot {
     Slot(int row_size, std::size_t num_layers) : kept(row_size), num_read(num_layers, 0) {}
     HiddenRows kept;            // of the target
@@ -50,6 +60,7 @@ class LayeredHead final : public HeadModel {
     std::vector<Token> tokens;  // passed to decode()
     std::vector<float> own;     // rows of the tokens from own_begin on, each computed by the layer of its place
     int own_begin = 0;
+    Tree tree;
   };
   struct Step {  // a layer reads the slot's tokens before `end`
     int slot, end;
@@ -69,6 +80,7 @@ class LayeredHead final : public HeadModel {
   void read_known(int slot, int end);
   void read(int layer, int slot, int end);
   void make_rows(const std::vector<PassInput>& inputs);
+  void read_level(const std::vector<PassInput>& inputs);
   void pass(int layer, const std::vector<Step>& steps, int num_rows);
 
   std::vector<HeadLayers*> layers_;
@@ -80,6 +92,7 @@ class LayeredHead final : public HeadModel {
   std::vector<const float*> logits_;  // of the last decode()
   std::vector<float> rows_;           // scratch of pass()
   std::vector<Token> read_tokens_;
+  std::vector<std::vector<Token>> level_tokens_;  // by input; scratch of read_level()
   std::vector<PassInput> inputs_;
 };
 

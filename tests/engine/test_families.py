@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import pathlib
 import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,16 +154,17 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
     assert all(len(tokens) == 40 for tokens in expected) and len(set(expected[0])) > 4
     check_drafts(target, "mtp", expected)
 
-    def accepted(path: pathlib.Path, k: int) -> tuple[int, int]:
+    def accepted(path: pathlib.Path, k: int, tree: int = 0) -> tuple[int, int]:
         """Over all prompts: drafts, cycles."""
-        gen, drafts, cycles = generator(path, "mtp", num_draft_tokens=k, suffix=False), 0, 0
+        chosen: dict[str, Any] = {"draft_tree": tree} if tree else {"num_draft_tokens": k}
+        gen, drafts, cycles = generator(path, "mtp", suffix=False, **chosen), 0, 0
         for prompt, tokens in zip(PROMPTS, expected, strict=True):
             completion = gen.generate(prompt, temperature=0, **OPTIONS)
             assert completion.tokens == tokens
             drafts, cycles = drafts + completion.stats.accepted, cycles + completion.stats.target_calls
         return drafts, cycles
 
-    most = []
+    most, most_of_trees = [], []
     for bad in range(3):
         norm = f"blk.{model.shape.layers + bad}.nextn.shared_head_norm.weight"
         path = model.with_tensors({norm: -model.tensors[norm]}).write(tmp_path / "bad.gguf", GgmlType.F16)
@@ -170,7 +173,11 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
         drafts, cycles = accepted(path, 5)
         assert drafts <= bad * cycles
         most.append(drafts)
-    assert most == sorted(set(most))
+        drafts, cycles = accepted(path, 0, 16)
+        assert drafts <= bad * cycles
+        most_of_trees.append(drafts / cycles)
+    assert most == sorted(set(most)) and most_of_trees == sorted(set(most_of_trees))
+    assert operator.truediv(*accepted(target, 0, 16)) > 1.5 * operator.truediv(*accepted(target, 5))
 
 
 @of_every_family

@@ -82,6 +82,47 @@ class CheckedProposer final : public Proposer {
   const Head& head_;
 };
 
+// The trees of a cycle.
+class TreesSeen final : public Proposer {
+ public:
+  explicit TreesSeen(Proposer& proposer) : proposer_(proposer) {}
+  struct Node {
+    Tokens text;  // before it
+    Token token;
+    int num_committed;
+  };
+  void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override {
+    const std::int64_t before = stats.draft_calls;
+    proposer_.propose(requests, stats);
+    num_calls = static_cast<int>(stats.draft_calls - before);
+    first_children.clear();
+    for (const ProposalRequest& request : requests) {
+      const Sequence& s = *request.sequence;
+      std::vector<bool> has_child(idx(s.tree.size() + 1));
+      for (int node = 0; node < s.tree.size(); ++node) {
+        const int parent = s.tree.parents[idx(node)];
+        if (has_child[idx(parent + 1)]) continue;
+        has_child[idx(parent + 1)] = true;
+        Tokens text(s.tokens.begin(), s.tokens.begin() + s.num_committed);
+        for (const int above : sampling::path_to(s.tree, node)) text.push_back(s.tree.tokens[idx(above)]);
+        const Token token = text.back();
+        text.pop_back();
+        first_children.push_back({text, token, s.num_committed});
+      }
+    }
+  }
+  int room(int num_committed) const override { return proposer_.room(num_committed); }
+  void prefill(const Sequence& sequence, int length) override { proposer_.prefill(sequence, length); }
+  void truncate(int slot, int length) override { proposer_.truncate(slot, length); }
+  void copy(int from, int to) override { proposer_.copy(from, to); }
+  void keep_path(const Sequence& s, const std::vector<int>& path) override { proposer_.keep_path(s, path); }
+  std::vector<Node> first_children;
+  int num_calls = 0;
+
+ private:
+  Proposer& proposer_;
+};
+
 }  // namespace
 
 // One pass for each draft, by the layer of its place.
@@ -105,6 +146,54 @@ TEST(each_layer_drafts_its_own_place) {
         CHECK(s->tokens == greedy_text(40));
         CHECK(0 < s->stats.accepted && s->stats.accepted < s->stats.drafted);
         CHECK(proposer.num_checked == s->stats.drafted);
+      }
+    }
+  }
+}
+
+// A pass for each level, by the layer of the place after it; the first children are what a chain would draft. Alone and
+// with others, whose trees have other sizes. A layer that has not drafted for long reads on in a pass of its own.
+TEST(a_pass_for_each_level_of_a_tree) {
+  constexpr int sizes[] = {9, 14, 5}, late = 12;
+  for (const int num_layers : {2, 3}) {
+    for (const bool together : {false, true}) {
+      Head toy(num_layers, 3, 64, 128);
+      for (const auto& layer : toy.layers) layer->branches = true;
+      DraftModelProposer proposer(*toy.head, vocabulary);
+      TreesSeen seen(proposer);
+      Decoder decoder(toy.head->target(), &seen);
+      std::vector<Tokens> prompts;
+      std::vector<std::unique_ptr<Sequence>> all;
+      std::vector<Sequence*> running;
+      for (int slot = 0; slot < (together ? 3 : 1); ++slot) {
+        prompts.push_back({slot, 1, 2, 1});
+        all.push_back(sequence_of(prompts.back(), 14, 40, slot, 0.0));
+        running.push_back(all.back().get());
+        decoder.prefill(*all.back());
+      }
+      int num_cycles = 0, caught_up = 0;
+      while (!running.empty()) {
+        const bool is_early = ++num_cycles < late;  // only the first layer drafts
+        for (Sequence* const s : running) s->max_tree_size = is_early ? 1 : sizes[idx(s->slot)];
+        seen.num_calls = 0;
+        const int before = toy.num_passes();
+        decoder.cycle(running);
+        const int to_catch_up = toy.num_passes() - before - seen.num_calls;
+        CHECK(0 <= to_catch_up && to_catch_up <= (is_early ? 0 : (num_layers - 1) * static_cast<int>(running.size())));
+        caught_up += to_catch_up;
+        for (const Sequence* s : running) toy.check(*s);
+        for (const TreesSeen::Node& node : seen.first_children) {
+          const std::vector<float> row = toy::layered_logits_after(toy.all, node.text, node.num_committed);
+          CHECK(node.token == std::max_element(row.begin(), row.end()) - row.begin());
+        }
+        running.erase(
+            std::remove_if(running.begin(), running.end(), [](const Sequence* s) { return s->finish != Finish::none; }),
+            running.end());
+      }
+      CHECK(caught_up >= (num_layers - 1) * static_cast<int>(all.size()));
+      for (const auto& s : all) {
+        CHECK(!s->error && s->tokens == greedy_text(40, prompts[idx(s->slot)]));
+        CHECK(s->stats.accepted > 0);
       }
     }
   }

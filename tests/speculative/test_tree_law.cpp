@@ -16,6 +16,7 @@
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/drafting_head.h"
+#include "speculative/layered_head.h"
 #include "toy_blocks.h"
 #include "toy_constraint.h"
 #include "toy_head.h"
@@ -265,6 +266,33 @@ Law law_of_head(const Setting& setting, bool fuses) {
   return law;
 }
 
+// Of two layers or three.
+Law law_of_layered_head(const Setting& setting, bool three) {
+  Law law;
+  toy::Explorer explorer;
+  do {
+    explorer.restart();
+    toy::Model target(setting.vocabulary, setting.seed);
+    std::vector<toy::HeadLayers> layers;
+    for (std::uint64_t i = 1; i <= (three ? 3 : 2); ++i)
+      layers.emplace_back(setting.vocabulary, setting.seed + 1000 * i);
+    std::vector<HeadLayers*> pointers;
+    std::vector<const toy::HeadLayers*> all;
+    for (toy::HeadLayers& layer : layers) {
+      layer.branches = true;
+      pointers.push_back(&layer);
+      all.push_back(&layer);
+    }
+    LayeredHead head(target, pointers, 1);
+    DraftModelProposer trees(head, setting.vocabulary);
+    const auto draft_logits = [&](const Tokens& text, int num_committed) {
+      return toy::layered_logits_after(all, text, num_committed);
+    };
+    add_outcome(law, setting, explorer, {target, head.target(), trees, draft_logits});
+  } while (explorer.advance());
+  return law;
+}
+
 // With trees of a block drafter of that many places.
 Law law_of_blocks(const Setting& setting, int places, bool biased) {
   Law law;
@@ -399,6 +427,7 @@ TEST(law_holds_for_trees_of_a_block_drafter) {
 }
 
 TEST(law_holds_for_trees_of_a_head) { check_laws(law_of_head); }
+TEST(law_holds_for_trees_of_a_head_of_several_layers) { check_laws(law_of_layered_head); }
 
 // Several nodes of each place, the same texts, and one pass of the drafter in a cycle.
 TEST(a_block_drafter_makes_trees) {

@@ -59,13 +59,15 @@ class HeadLayers final : public specdec::HeadLayers {
       total += input.num_tokens;
       std::vector<Read>& tree = trees_.at(static_cast<std::size_t>(input.slot));
       if (input.parents == nullptr) tree.clear();
+      const int num_nodes = input.parents == nullptr ? 0 : static_cast<int>(input.parents->size() - tree.size());
       for (int i = 0; i < input.num_tokens; ++i) {
+        const bool is_node = i >= input.num_tokens - num_nodes;
         const float* row = rows;
         rows += hidden_size();
         if (fuses_ && row[1] != 7.0f * row[0]) throw std::logic_error("a row that is not the head's");
-        const int parent = input.parents == nullptr ? -1 : input.parents->at(tree.size());
-        if (input.parents != nullptr) tree.push_back(parent < 0 ? cache(input.slot) : tree.at(specdec::idx(parent)));
-        Read& read = input.parents == nullptr ? caches_.at(specdec::idx(input.slot)) : tree.back();
+        const int parent = is_node ? input.parents->at(tree.size()) : -1;
+        if (is_node) tree.push_back(parent < 0 ? cache(input.slot) : tree.at(specdec::idx(parent)));
+        Read& read = is_node ? tree.back() : caches_.at(specdec::idx(input.slot));
         read.emplace_back(input.tokens[i], row[0]);
         if (static_cast<int>(read.size()) > context_) throw std::logic_error("past the context");
         if (fuses_) add_own(hidden_, own_row(read));
