@@ -1,11 +1,11 @@
 // Chains and trees of drafts in simulated time. A real pair decodes real prompts, but the rule that chooses the drafts
 // is told what passes would cost on other machines, so the result has no noise of this one.
 //
-//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED COPIES KNOWLEDGE WORLDS PROMPT_FILE...
+//   bench_trees TARGET DRAFT TOKENS TEMPERATURE SEED VERIFICATION COPIES KNOWLEDGE WORLDS PROMPT_FILE...
 //
-// COPIES: none, text, or repeat: each prompt runs twice, and what is printed is of the second time, when its earlier
-// output may be copied. KNOWLEDGE: none, or earlier: all prompts run once before, with another seed, and what "auto"
-// learns stays. WORLDS: "disk,memory". Prompts are in their template.
+// VERIFICATION: block, token or invariant. COPIES: none, text, or repeat: each prompt runs twice, and what is printed
+// is of the second time, when its earlier output may be copied. KNOWLEDGE: none, or earlier: all prompts run once
+// before, with another seed, and what "auto" learns stays. WORLDS: "disk,memory". Prompts are in their template.
 //
 // Prints for each prompt, world and way to draft: tokens a pass, and tokens per simulated second.
 #include <cstdint>
@@ -19,6 +19,7 @@
 
 #include "engine/generator_options.h"
 #include "engine/loaded_models.h"
+#include "engine/request.h"
 #include "sampling/uniforms.h"
 #include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/decoder.h"
@@ -141,6 +142,7 @@ struct Run {
   int num_tokens;
   double temperature;
   std::uint64_t seed;
+  Verification verification;
   bool is_remembered;  // later runs may copy the output
 };
 
@@ -162,6 +164,7 @@ Speed decode(Learning& learning, const std::vector<Token>& prompt, const Run& ru
   s.remaining = run.num_tokens;
   s.num_draft_tokens = auto_draft_tokens;
   s.max_tree_size = way.size;
+  s.verification = run.verification;
   s.tree_adapts = way.adapts;
   models.proposer()->truncate(0, 0);
   models.target().truncate(0, 0);
@@ -176,14 +179,16 @@ Speed decode(Learning& learning, const std::vector<Token>& prompt, const Run& ru
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 10) return 2;
+  if (argc < 11) return 2;
   GeneratorOptions options;
   options.target = argv[1];
   options.draft = DraftModel{argv[2]};
   options.n_ctx = 1024;
-  const std::string copies = argv[6], knowledge = argv[7], wanted = "," + std::string(argv[8]) + ",";
+  const std::string copies = argv[7], knowledge = argv[8];
+  const std::string wanted = "," + std::string(argv[9]) + ",";
   options.suffix = copies != "none";
-  const Run run{std::atoi(argv[3]), std::atof(argv[4]), std::strtoull(argv[5], nullptr, 10), copies == "repeat"};
+  const Run run{std::atoi(argv[3]), std::atof(argv[4]), std::strtoull(argv[5], nullptr, 10),
+                verification_named(argv[6]).value_or(Verification::block), copies == "repeat"};
   Run before = run;
   before.seed += 1000;
   for (const World& world : worlds) {
@@ -198,9 +203,9 @@ int main(int argc, char** argv) {
       };
       if (knowledge == "earlier") {
         begin();
-        for (int i = 9; i < argc; ++i) decode_file(argv[i], before);
+        for (int i = 10; i < argc; ++i) decode_file(argv[i], before);
       }
-      for (int i = 9; i < argc; ++i) {
+      for (int i = 10; i < argc; ++i) {
         if (knowledge == "none") begin();
         if (copies == "repeat") decode_file(argv[i], run);
         const Speed speed = decode_file(argv[i], run);

@@ -52,6 +52,12 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", default=["disk", "14b", "memory"])
     parser.add_argument("--prompts", nargs="+", default=list(CHAT_PROMPTS), choices=sorted(CHAT_PROMPTS))
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0, 0.8])
+    parser.add_argument(
+        "--verification",
+        choices=["block", "token", "invariant"],
+        default="block",
+        help="at temperatures above 0; block: as without a seed, invariant: as with one",
+    )
     parser.add_argument("--code", action="store_true")
     parser.add_argument(
         "--copies",
@@ -81,7 +87,13 @@ def main() -> None:
             runs: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {name: {} for name in prompts}
             for seed in range(1, 1 + (arguments.seeds if temperature > 0 else 1)):
                 command = [program, arguments.target, arguments.draft, arguments.tokens, temperature, seed]
-                command += [arguments.copies, arguments.knowledge, ",".join(arguments.worlds), *files]
+                command += [
+                    arguments.verification,
+                    arguments.copies,
+                    arguments.knowledge,
+                    ",".join(arguments.worlds),
+                    *files,
+                ]
                 out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout
                 for line in out.splitlines():
                     path, world, way, per_pass, rate = line.rsplit(maxsplit=4)

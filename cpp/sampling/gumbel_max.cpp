@@ -51,18 +51,20 @@ Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int
   return best;
 }
 
-void gumbel_order(const Distribution& probs, const UniformSource& noise, std::int64_t position, int count,
-                  std::vector<Token>& order) {
-  std::vector<std::pair<double, Token>> lowest;  // ascending; at most `count`
+void gumbel_order(const Distribution& probs, const UniformSource& noise, std::int64_t position,
+                  std::vector<Preference>& order) {
+  order.clear();  // until the end of this function, `share` is E / prob
   visit_ratios(
-      probs, noise, position, [&] { return lowest.size() < idx(count) ? infinity : lowest.back().first; },
+      probs, noise, position, [&] { return order.size() < idx(most_preferences) ? infinity : order.back().share; },
       [&](Token token, double ratio) {
-        const std::pair<double, Token> entry{ratio, token};
-        lowest.insert(std::upper_bound(lowest.begin(), lowest.end(), entry), entry);
-        if (lowest.size() > idx(count)) lowest.pop_back();
+        const auto is_before = [](double a, const Preference& b) { return a < b.share; };
+        order.insert(std::upper_bound(order.begin(), order.end(), ratio, is_before), {token, ratio});
+        if (order.size() > idx(most_preferences)) order.pop_back();
       });
-  order.clear();
-  for (const auto& [ratio, token] : lowest) order.push_back(token);
+  const double lowest = order.empty() ? 0.0 : order.front().share;
+  double sum = 0.0;
+  for (Preference& p : order) sum += p.share = p.share == lowest ? 1.0 : lowest / p.share;
+  for (Preference& p : order) p.share /= sum;
 }
 
 }  // namespace specdec::sampling

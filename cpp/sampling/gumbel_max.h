@@ -17,9 +17,17 @@ namespace specdec::sampling {
 
 // position: index in the sequence of the token to choose. Ties go to the lower token id.
 Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int64_t position);
-// The first `count` tokens in the order of E / prob, or all: the choice, then what would be chosen without it, and so
-// on.
-void gumbel_order(const Distribution& probs, const UniformSource& noise, std::int64_t position, int count,
-                  std::vector<Token>& order);
+// A token, and prob / E as a share of its sum over all tokens that are listed: how clearly the noise prefers it, as a
+// probability says where nothing is drawn.
+struct Preference {
+  Token token;
+  double share;
+};
+// So many are enough for shares that more would hardly change.
+constexpr int most_preferences = 16;
+// The first most_preferences tokens in the order of E / prob, or all: the choice, then what would be chosen without it,
+// and so on.
+void gumbel_order(const Distribution& probs, const UniformSource& noise, std::int64_t position,
+                  std::vector<Preference>& order);
 
 }  // namespace specdec::sampling

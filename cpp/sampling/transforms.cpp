@@ -79,6 +79,13 @@ Transforms Transforms::likeliest(int count) const {
   return Transforms(std::move(params), rules_);
 }
 
+Transforms Transforms::with_tail(int count, double weight) const {
+  Transforms transforms(params_, rules_);
+  transforms.tail_count_ = count;
+  transforms.tail_weight_ = weight;
+  return transforms;
+}
+
 void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
                        const TokenMask* mask, double xtc_draw) {
   apply_row(logits, size, history, history_size, out, mask, xtc_draw);
@@ -178,18 +185,32 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out, boo
   const FoldedRow<Logit> row(logits, size, maxima_);
   auto max_logit = static_cast<double>(logits[row.argmax()]);
   double total = 0.0;  // only for top-p
+  const bool cuts = params_.top_p < 1.0 || params_.min_p > 0.0;
   if (params_.top_k > 0 && params_.top_k < size) {
     keep_top_k(row, idx(params_.top_k));
     if (params_.top_p < 1.0) total = mass(0, candidates_.size(), max_logit);
   } else {
-    if (params_.top_p >= 1.0 && params_.min_p <= 0.0 && !excludes_top) return softmax_all(logits, size, max_logit, out);
+    if (!cuts && !excludes_top) return softmax_all(logits, size, max_logit, out);
     if (params_.top_p < 1.0) total = logit_loops<Logit>().mass(logits, size, max_logit);
-    keep_likely(row, size, max_logit, total);
+    if (cuts && tail_count_ > 0) keep_top_k(row, idx(std::min(size, tail_count_)));
+    else keep_likely(row, size, max_logit, total);
   }
+  tail_.clear();
+  if (cuts && tail_count_ > 0) tail_ = candidates_;
   if (params_.top_p < 1.0) keep_top_p(max_logit, total);
   keep_min_p(max_logit);
+  if (!tail_.empty()) drop_kept_from_tail();
   if (excludes_top) max_logit = exclude_top(max_logit);
+  for (const Candidate& candidate : tail_)
+    candidates_.push_back({candidate.logit + std::log(tail_weight_) * params_.temperature, candidate.token});
   softmax(max_logit, out);
+}
+
+// What top-p and min-p keep is better than all that they leave out.
+void Transforms::drop_kept_from_tail() {
+  const Candidate last = *std::max_element(candidates_.begin(), candidates_.end(), precedes);
+  const auto is_kept = [&](const Candidate& candidate) { return !precedes(last, candidate); };
+  tail_.erase(std::remove_if(tail_.begin(), tail_.end(), is_kept), tail_.end());
 }
 
 // Without top-k: gathers every token that top-p and min-p can keep. Weights are relative to the likeliest token's. In a

@@ -71,6 +71,9 @@ class Transforms {
   const SamplingParams& params() const noexcept { return params_; }
   // The same bias, bans and penalties, and the rows that they leave: the `count` likeliest tokens at temperature 1.
   Transforms likeliest(int count) const;
+  // The same, but of the `count` likeliest tokens those that top-p and min-p would leave out stay, with `weight` times
+  // their probability. For drafts: another model's row may have them.
+  Transforms with_tail(int count, double weight) const;
   // Whether tokens may be banned, so that possibly no token is left.
   bool bans() const noexcept { return !params_.logit_bias.empty() || rules_.bans(); }
 
@@ -113,6 +116,7 @@ class Transforms {
   double mass(std::size_t first, std::size_t last, double max_logit) const noexcept;
   void keep_top_p(double max_logit, double total);
   void keep_min_p(double max_logit);
+  void drop_kept_from_tail();
   void drop_lighter(double weight, double max_logit);
   double exclude_top(double max_logit);
   void softmax(double max_logit, Distribution& out);
@@ -123,6 +127,9 @@ class Transforms {
   TokenRules rules_;
   TokenMask allowed_;  // rules_.allowed
   Dry dry_;
+  int tail_count_ = 0;  // 0: no tail
+  double tail_weight_ = 0.0;
+  std::vector<Candidate> tail_;        // what top-p and min-p have left out
   std::vector<Candidate> candidates_;  // tokens that the transforms so far have kept, in any order
   std::vector<double> maxima_;         // of the folded row
   std::vector<double> part_maxima_;    // of larger parts of it, for top-k

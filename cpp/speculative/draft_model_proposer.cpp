@@ -189,11 +189,16 @@ bool DraftModelProposer::draw(const ProposalRequest& request, int row) {
   } else {
     sampling::Distribution& probs = s.draft_row(place);
     s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, probs, mask, s.xtc_draw(history));
-    if (!worth_a_draft(*std::max_element(probs.probs.begin(), probs.probs.end()))) return false;
-    token = s.verification == Verification::invariant
-                ? sampling::gumbel_max(probs, *s.uniforms, history)
-                : sampling::draw(probs, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
-    confidence = probs.probability(token);
+    if (s.verification == Verification::invariant) {  // the draft is known before it is made, and may be looked at
+      sampling::gumbel_order(probs, *s.uniforms, history, preferred_);
+      token = preferred_.front().token;
+      confidence = preferred_.front().share;
+      if (!worth_a_draft(confidence)) return false;
+    } else {
+      if (!worth_a_draft(*std::max_element(probs.probs.begin(), probs.probs.end()))) return false;
+      token = sampling::draw(probs, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
+      confidence = probs.probability(token);
+    }
   }
   s.add_draft(token, DraftOrigin::model);
   if (request.adaptive != nullptr) request.adaptive->drafted(s, {row_confidence, confidence});

@@ -60,6 +60,7 @@ class DraftModelProposer final : public Proposer {
   std::vector<ProposalRequest> running_, branching_;
   std::vector<std::vector<Copy>> copies_;  // of branching_
   std::vector<PassInput> inputs_;
+  std::vector<sampling::Preference> preferred_;
 };
 
 }  // namespace specdec

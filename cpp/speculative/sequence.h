@@ -102,9 +102,9 @@ struct Sequence : Text {
   std::unique_ptr<Prediction> prediction;                 // the likely output; null: unknown
 
   // The current or last cycle.
-  sampling::DraftTree tree;                       // the drafts if they branch; they are not in `tokens` then
-  std::vector<Token> branch;                      // the committed tokens, then those of a path of the tree
-  std::optional<sampling::Transforms> likeliest;  // of rows of the draft whose likeliest tokens become nodes
+  sampling::DraftTree tree;                      // the drafts if they branch; they are not in `tokens` then
+  std::vector<Token> branch;                     // the committed tokens, then those of a path of the tree
+  std::optional<sampling::Transforms> of_nodes;  // of the draft's rows, whose tokens become nodes of trees
   // The distributions sampled from; unused when greedy. [num_drafted], of a tree [1 + node]: those of its children.
   std::vector<sampling::Distribution> draft_probs;
   std::array<DraftOrigin, max_draft_tokens> origins{};  // [num_drafted]

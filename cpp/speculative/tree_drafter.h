@@ -2,10 +2,11 @@
 //
 // A slot is a place for a further child of a node whose row is known. Its value is the estimated probability that the
 // target gets there: the chances of the nodes above, times those that the siblings before it are rejected, times its
-// own. Slots are filled in the order of their values, which depend on the rows and on the tokens drawn before, never on
-// the token that the slot itself gets (sampling/verify_tree.h). With greedy decoding and Drafting::argmax the children
-// of a node are its likeliest tokens, with Verification::invariant those that its noise prefers, else they are drawn
-// without replacement.
+// own. Slots are filled in the order of their values. With greedy decoding and Drafting::argmax the children of a node
+// are its likeliest tokens, with Verification::invariant those that its noise prefers; what the target accepts then
+// does not depend on the tree, so a value may depend on the slot's own token, and on how far the noise prefers it.
+// Otherwise children are drawn without replacement, and values depend on the rows and on the tokens drawn before, never
+// on the token that the slot itself gets (sampling/verify_tree.h).
 //
 // Copies of text are a path of the tree, if there are any: each is the first child of its parent.
 #pragma once
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "sampling/distribution.h"
+#include "sampling/gumbel_max.h"
 #include "speculative/auto/acceptance_model.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
@@ -39,12 +41,15 @@ class TreeDrafter {
   void keep_path(const Sequence& sequence, const std::vector<int>& path);
 
  private:
-  // What a node's chance is learnt from: its rank among the likeliest tokens, among drawn ones, or of a copy, what the
-  // draft's row says of it.
+  // What a node's chance is learnt from: its rank among the likeliest tokens, among those that the noise prefers, among
+  // drawn ones, or of a copy, what the draft's row says of it.
   enum Kind : std::size_t {
     likeliest_first,
     likeliest_second,
     likeliest_further,
+    preferred_first,
+    preferred_second,
+    preferred_further,
     drawn_first,
     drawn_second,
     drawn_further,
@@ -60,8 +65,8 @@ class TreeDrafter {
     double confidence;  // of the slot
     double share;       // of a drawn token in the row that it was drawn from
   };
-  struct Row {                     // of a node, or of the committed text
-    std::vector<Token> likeliest;  // the children in order, unless they are drawn
+  struct Row {                                    // of a node, or of the committed text
+    std::vector<sampling::Preference> preferred;  // the children in order, unless they are drawn
     int num_children = 0;
     double reach = 1.0, rejected = 1.0;  // probability of the node; that all children so far are rejected
     double left = 1.0;                   // the row's probability of the tokens that are no children yet

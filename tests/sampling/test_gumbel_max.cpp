@@ -91,6 +91,57 @@ TEST(equals_the_reference) {
   }
 }
 
+// Shares are prob / E, as a part of the sum; the order is that of what would be chosen without the tokens before.
+TEST(preferences_are_in_the_order_of_later_choices) {
+  std::vector<Preference> order;
+  Distribution wide;
+  for (Token token = 0; token < 40; ++token) {
+    wide.tokens.push_back(token);
+    wide.probs.push_back(1.0 / 40.0);
+  }
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const PhiloxUniforms noise(seed, 0);
+    for (const Distribution& probs : {six, wide}) {
+      gumbel_order(probs, noise, 7, order);
+      CHECK(order.size() == std::min(probs.tokens.size(), static_cast<std::size_t>(most_preferences)));
+      Distribution rest = probs;
+      double sum = 0.0;
+      for (const Preference& preference : order) {
+        CHECK(preference.token == gumbel_max(rest, noise, 7));
+        const auto member = static_cast<std::size_t>(preference.token % 4);
+        const double u = uniform53(noise.gumbel_bits(7, preference.token / 4, GumbelBits::high)[member],
+                                   noise.gumbel_bits(7, preference.token / 4, GumbelBits::low)[member]);
+        const double weight = probs.probability(preference.token) / -std::log1p(-u);
+        CHECK(preference.share <= order.front().share);
+        if (preference.token == order.front().token) sum = weight / preference.share;
+        CHECK_NEAR(preference.share * sum, weight, 1e-12 * weight);
+        remove_token(rest, preference.token);
+      }
+      double shares = 0.0;
+      for (const Preference& preference : order) shares += preference.share;
+      CHECK_NEAR(shares, 1.0, 1e-12);
+    }
+  }
+}
+
+// What shares are for: of similar distributions, the first preference is the other's choice the more often the larger
+// its share is.
+TEST(a_larger_share_is_chosen_more_often) {
+  const Distribution other = distribution_of({1, 2, 7, 8, 900, 151935}, {0.3, 0.35, 0.2, 0.1, 0.01, 0.04});
+  double equal[2] = {0.0, 0.0}, all[2] = {0.0, 0.0};
+  std::vector<Preference> order;
+  for (int position = 0; position < 20000; ++position) {
+    const PhiloxUniforms noise(3, 0);
+    gumbel_order(six, noise, position, order);
+    const std::size_t clear = order.front().share > 0.7 ? 1 : 0;
+    all[clear] += 1.0;
+    equal[clear] += order.front().token == gumbel_max(other, noise, position) ? 1.0 : 0.0;
+  }
+  CHECK(all[0] > 2000.0 && all[1] > 2000.0);
+  CHECK(equal[1] / all[1] > 0.97);
+  CHECK(equal[0] / all[0] < 0.9);
+}
+
 // P(equal choices) >= (1 - TV) / (1 + TV), with the total variation distance TV (Daliri et al., theorem 2).
 TEST(similar_distributions_choose_alike) {
   const Distribution other = distribution_of({1, 2, 7, 8, 900, 151935}, {0.3, 0.35, 0.2, 0.1, 0.01, 0.04});
@@ -125,6 +176,11 @@ TEST(extremes_and_ties) {
   CHECK(gumbel_max(even, GivenBits({~0u, ~0u, ~0u, ~0u}), 0) == 0);  // the largest E
   CHECK(gumbel_max(distribution_of({0, 1}, {5e-324, 1.0}), GivenBits({~0u, ~0u, 0, 0}), 0) == 1);  // E / p overflows
   CHECK(gumbel_max(distribution_of({2, 3}, {1.0, 5e-324}), GivenBits({0, 0, ~0u, 9}), 0) == 2);
+  std::vector<Preference> order;
+  gumbel_order(even, GivenBits({0, 0, 0, 0}), 0, order);  // infinite weights
+  CHECK(order.size() == 4 && order.front().share == 0.25);
+  gumbel_order(distribution_of({0, 1}, {5e-324, 1.0}), GivenBits({~0u, ~0u, 0, 0}), 0, order);
+  CHECK(order.front().token == 1 && order.front().share == 1.0);
 }
 
 // The counter layout is fixed: a change would change the output of every seed.

@@ -172,6 +172,45 @@ TEST(min_p_keeps_what_reaches_it) {
   CHECK((distribution_of(params, {0.5, 0.25, 2, 0.75}).tokens == std::vector<Token>{0, 2, 3}));
 }
 
+// Against the rows without top-p and min-p.
+TEST(a_tail_is_what_top_p_and_min_p_leave_out) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const int top_k : {0, 12}) {
+      for (const auto& [top_p, min_p] : {std::pair(0.3, 0.0), std::pair(1.0, 0.6), std::pair(0.3, 0.2)}) {
+        const std::vector<float> logits = random_logits(60, seed);
+        SamplingParams params = off();
+        params.temperature = 0.7;
+        params.top_k = top_k;
+        SamplingParams wide = params;
+        wide.top_k = 12;
+        params.top_p = top_p;
+        params.min_p = min_p;
+        const Distribution kept = distribution_of(params, logits), all = distribution_of(wide, logits);
+        Distribution row;
+        Transforms(params).with_tail(12, 0.25).apply(logits.data(), 60, nullptr, 0, row);
+        CHECK(row.tokens == all.tokens && kept.tokens.size() < all.tokens.size());
+        double sum = 0.0;
+        for (const Token token : all.tokens)
+          sum += all.probability(token) * (kept.probability(token) > 0.0 ? 1.0 : 0.25);
+        for (const Token token : all.tokens) {
+          const double weight = kept.probability(token) > 0.0 ? 1.0 : 0.25;
+          CHECK_NEAR(row.probability(token), weight * all.probability(token) / sum, 1e-14);
+        }
+      }
+    }
+  }
+  // Where nothing is left out, and where XTC leaves out the best, the tail adds nothing and none of these.
+  const std::vector<float> logits = {1, 2, 3, 2.9f};
+  Distribution row;
+  Transforms(off()).with_tail(2, 0.25).apply(logits.data(), 4, nullptr, 0, row);
+  CHECK(same(row, distribution_of(off(), logits)));
+  SamplingParams xtc = off();
+  xtc.min_p = 0.5;
+  xtc.xtc_probability = 1.0;
+  Transforms(xtc).with_tail(40, 0.25).apply(logits.data(), 4, nullptr, 0, row, nullptr, 0.0);
+  CHECK((row.tokens == std::vector<Token>{0, 1, 3}));
+}
+
 TEST(ids_beyond_the_row_are_ignored) {
   SamplingParams params = off();
   params.repeat_penalty = 2.0;
@@ -290,15 +329,16 @@ TEST(nothing_is_allocated_in_the_steady_state) {
     params.top_k = top_k;
     params.repeat_penalty = 1.1;
     params.logit_bias = {{7, 1.0}};
-    Transforms transforms(params);
-    Distribution out;
-    const auto all_rows = [&] {
-      for (const auto& row : rows) transforms.apply(row.data(), 5000, history.data(), 100, out);
-    };
-    all_rows();
-    const int before = allocations::count;
-    all_rows();
-    CHECK(allocations::count == before);
+    for (Transforms transforms : {Transforms(params), Transforms(params).with_tail(40, 0.1)}) {
+      Distribution out;
+      const auto all_rows = [&] {
+        for (const auto& row : rows) transforms.apply(row.data(), 5000, history.data(), 100, out);
+      };
+      all_rows();
+      const int before = allocations::count;
+      all_rows();
+      CHECK(allocations::count == before);
+    }
   }
 }
 

@@ -54,7 +54,7 @@ SamplingParams plain() {
   return params;
 }
 
-Distribution row_of(std::vector<float> logits, const Setting& setting, const Tokens& text) {
+Distribution row_of(std::vector<float> logits, const Setting& setting, const Tokens& text, bool of_draft = false) {
   if (setting.allowed) {
     const std::uint32_t allowed = setting.allowed(Tokens(text.begin() + 3, text.end()));
     for (std::size_t token = 0; token < logits.size(); ++token) {
@@ -63,7 +63,9 @@ Distribution row_of(std::vector<float> logits, const Setting& setting, const Tok
   }
   Distribution row;
   const int size = std::min(setting.vocabulary, static_cast<int>(logits.size()));
-  sampling::Transforms(setting.params).apply(logits.data(), size, text.data(), static_cast<int>(text.size()), row);
+  sampling::Transforms transforms(setting.params);
+  if (of_draft) transforms = transforms.with_tail(40, 0.1);  // as cpp/speculative/tree_drafter.cpp does
+  transforms.apply(logits.data(), size, text.data(), static_cast<int>(text.size()), row);
   return row;
 }
 
@@ -92,7 +94,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
       for (int node = -1; node < tree.size(); ++node) {
         const Tokens text = text_of(node);
         if (places > 0 && static_cast<int>(text.size()) >= sequence->num_committed + places) continue;
-        Distribution rest = row_of(draft_(text, sequence->num_committed), setting_, text);
+        Distribution rest = row_of(draft_(text, sequence->num_committed), setting_, text, true);
         for (int child = node + 1; child < tree.size(); ++child) {
           if (tree.parents[idx(child)] == node) sampling::remove_token(rest, tree.tokens[idx(child)]);
         }
@@ -381,6 +383,11 @@ TEST(law_holds_under_transforms) {
     CHECK_NEAR(error_of(s), 0.0, 1e-12);
     s.params = plain();
     s.params.repeat_penalty = 1.8;  // the history differs by branch
+    CHECK_NEAR(error_of(s), 0.0, 1e-12);
+    s.params = plain();
+    s.params.top_p = 0.5;  // of the draft's row, what this leaves out may still be drafted
+    CHECK_NEAR(error_of(s), 0.0, 1e-12);
+    s.params.min_p = 0.4;
     CHECK_NEAR(error_of(s), 0.0, 1e-12);
   }
 }
