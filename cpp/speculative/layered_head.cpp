@@ -56,44 +56,51 @@ int LayeredHead::room_for_nodes(int slot, int level, int num_nodes) const {
   return std::min(LanguageModel::room_for_nodes(slot, level, num_nodes), share - most_before_tree - num_nodes);
 }
 
+// Collects what the layer has not read of the slot: committed tokens and nodes of the tree, with their rows.
+void LayeredHead::collect_unread(int layer, const PassInput& input, std::vector<Token>& tokens) {
+  Slot& s = at(input.slot);
+  const auto add = [&](Token token, const float* row) {
+    tokens.push_back(token);
+    if (row == nullptr) rows_.insert(rows_.end(), row_size_, 0.0f);
+    else rows_.insert(rows_.end(), row, row + row_size_);
+  };
+  for (int position = layers_[idx(layer)]->length(input.slot); position <= s.own_begin; ++position)
+    add(token(s, position), s.kept.row(position - 1));
+  int& num_read = s.tree.num_read[idx(layer)];
+  for (; num_read < static_cast<int>(s.tree.tokens.size()); ++num_read) {
+    const int parent = (*input.parents)[idx(num_read)];
+    const float* const row = parent < 0 ? s.own.data() : s.tree.rows.data() + idx(parent) * row_size_;
+    add(s.tree.tokens[idx(num_read)], row);
+  }
+}
+
 void LayeredHead::read_level(const std::vector<PassInput>& inputs) {
   const auto place_of = [](const PassInput& input) {  // of the level's rows
-    int place = 0;
+    int place = 1;
     for (int node = input.parents->back(); node >= 0; node = (*input.parents)[idx(node)]) ++place;
-    return place + 1;
+    return place;
   };
-  const int place = place_of(inputs.front());
-  HeadLayers& one = *layers_[idx(layer_of(place))];
+  const int place = place_of(inputs.front()), layer = layer_of(place);
+  HeadLayers& one = *layers_[idx(layer)];
   try {
     for (const PassInput& input : inputs) {
-      const int end = at(input.slot).own_begin;
-      if (end + 1 - one.length(input.slot) > most_before_tree) read(layer_of(place), input.slot, end);
+      Slot& s = at(input.slot);
+      if (num_own(s) == 0 || place_of(input) != place) throw std::logic_error("a tree must be read level by level");
+      const bool is_first = static_cast<int>(input.parents->size()) == input.num_tokens;
+      if (is_first) s.tree = {{}, {}, std::vector<int>(layers_.size(), 0)};
+      s.tree.tokens.insert(s.tree.tokens.end(), input.tokens, input.tokens + input.num_tokens);
+      if (s.own_begin + 1 - one.length(input.slot) > most_before_tree) read(layer, input.slot, s.own_begin);
     }
     rows_.clear();
     inputs_.clear();
-    level_tokens_.resize(std::max(level_tokens_.size(), inputs.size()));
+    level_tokens_.assign(inputs.size(), {});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const PassInput& input = inputs[i];
-      Slot& s = at(input.slot);
-      if (num_own(s) == 0 || place_of(input) != place) throw std::logic_error("a tree must be read level by level");
-      if (static_cast<int>(input.parents->size()) == input.num_tokens)
-        s.tree = {{}, {}, std::vector<int>(layers_.size(), 0)};
-      s.tree.tokens.insert(s.tree.tokens.end(), input.tokens, input.tokens + input.num_tokens);
       std::vector<Token>& tokens = level_tokens_[i];
-      tokens.clear();
-      const auto add = [&](Token token, const float* row) {
-        tokens.push_back(token);
-        if (row == nullptr) rows_.insert(rows_.end(), row_size_, 0.0f);
-        else rows_.insert(rows_.end(), row, row + row_size_);
-      };
-      for (int position = one.length(input.slot); position <= s.own_begin; ++position)
-        add(token(s, position), s.kept.row(position - 1));
-      int& num_read = s.tree.num_read[idx(layer_of(place))];
-      for (; num_read < static_cast<int>(s.tree.tokens.size()); ++num_read) {
-        const int parent = (*input.parents)[idx(num_read)];
-        add(s.tree.tokens[idx(num_read)], (parent < 0 ? s.own.data() : s.tree.rows.data() + idx(parent) * row_size_));
-      }
-      inputs_.push_back({input.slot, tokens.data(), static_cast<int>(tokens.size()), input.num_tokens, input.parents});
+      collect_unread(layer, inputs[i], tokens);
+      inputs_.push_back(inputs[i]);
+      inputs_.back().tokens = tokens.data();
+      inputs_.back().num_tokens = static_cast<int>(tokens.size());
+      inputs_.back().num_rows = inputs[i].num_tokens;
     }
     one.decode_with(inputs_, rows_.data());
   } catch (...) {
@@ -105,7 +112,7 @@ void LayeredHead::read_level(const std::vector<PassInput>& inputs) {
   int end = 0;
   for (const PassInput& input : inputs_) {
     Slot& s = at(input.slot);
-    s.num_read[idx(layer_of(place))] = one.length(input.slot);
+    s.num_read[idx(layer)] = one.length(input.slot);
     end += input.num_tokens;
     for (int token = end - input.num_rows; token < end; ++token) {
       const float* const row = one.hidden_row(token);

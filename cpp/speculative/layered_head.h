@@ -80,6 +80,7 @@ class LayeredHead final : public HeadModel {
   void read_known(int slot, int end);
   void read(int layer, int slot, int end);
   void make_rows(const std::vector<PassInput>& inputs);
+  void collect_unread(int layer, const PassInput& input, std::vector<Token>& tokens);
   void read_level(const std::vector<PassInput>& inputs);
   void pass(int layer, const std::vector<Step>& steps, int num_rows);
 

@@ -240,21 +240,25 @@ TEST(any_pass_may_fail) {
   const Tokens expected = greedy_text(24);
   for (const bool goes_back : {true, false}) {
     for (const bool of_head : {false, true}) {
-      for (int failing = 1; failing < 60; ++failing) {
-        Head toy(3, 1, 64, 8);
+      for (int failing = 1; failing < 120; ++failing) {
+        const bool branches = failing >= 60;
+        Head toy(3, 1, 64, branches ? 32 : 8);
         toy.target.goes_back = goes_back;
         int passes = 0;
         const auto fail = [&](int) {
-          if (++passes == failing) throw Cancelled("now");
+          if (++passes == failing % 60) throw Cancelled("now");
         };
         for (const auto& layer : toy.layers) {
+          layer->branches = branches;
           if (of_head) layer->before_pass = fail;
         }
         if (!of_head) toy.target.before_pass = fail;
         CombinedProposer combined({*toy.head, vocabulary}, nullptr, CopiedTexts::all, 0.3);
-        CheckedProposer proposer(combined, toy);
+        CheckedProposer checked(combined, toy);  // chains
+        Proposer& proposer = branches ? static_cast<Proposer&>(combined) : checked;
         Decoder decoder(toy.head->target(), &proposer);
         const auto s = sequence_of(prompt, 4, 24, 0, 0.0);
+        s->max_tree_size = branches ? 9 : 0;
         bool is_read = false;
         while (s->finish == Finish::none) {
           try {
