@@ -53,7 +53,8 @@ class Eagle3 final : public HeadContext {
 };
 
 // Gemma 4's assistants. They attend to the target's cache and keep nothing of what they read, so only the last token
-// counts; all drafts have the position of the token that the target reads next.
+// counts; all drafts have the position of the token that the target reads next. So do the nodes of a tree, each of
+// which is read as if it were the only one.
 class Assistant final : public HeadContext {
  public:
   Assistant(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -66,6 +67,7 @@ class Assistant final : public HeadContext {
     while (length(slot) < new_length) skip(slot);
     return true;
   }
+  bool reads_trees() const override { return true; }
 
  private:
   static Reading reading() {
@@ -313,7 +315,7 @@ bool HeadContext::reads(const PassPart& part, int index) const {
 void HeadContext::add(const PassPart& part) {
   const bool drops_first = reading_.skips_first && part.num_tokens > 0 && length(part.slot) == 1;
   if (drops_first) llama_memory_seq_rm(llama_get_memory(get()), part.slot, -1, -1);
-  const int num_nodes = num_new_nodes(part);
+  const int num_nodes = part.parents != nullptr && reading_.only_last ? part.num_tokens : num_new_nodes(part);
   for (int i = 0; i < part.num_tokens - num_nodes; ++i) {
     const float* const row = next_row_;
     if (next_row_ != nullptr) next_row_ += hidden_size_;
@@ -344,7 +346,9 @@ void HeadContext::add_tree(const PassPart& part, int num_nodes) {
     places_.push_back(place);
     if (i >= num_nodes - part.num_rows) rows_.push_back(num_made_rows_++);
   }
-  add_nodes(part, num_nodes);
+  if (!reading_.only_last) return add_nodes(part, num_nodes);
+  const Position position = target_.position_of(part.slot, target_.length(part.slot));
+  for (int i = 0; i < num_nodes; ++i) batch().add(known(part.tokens[i]), position, part.slot, true);
 }
 
 // row: read with the token; null: zeros.

@@ -80,7 +80,7 @@ class HeadContext : public Context, public HeadLayers {
   // How a head reads a text, at the target's positions. Of a token that it does not read, only the place is counted,
   // and pictures under M-RoPE are not read, but their last row is.
   struct Reading {
-    bool only_last = false;            // of a pass
+    bool only_last = false;            // of a pass; of a tree each node, by itself
     bool skips_first = false;          // of the text, unless it is the last so far
     bool makes_rows_together = false;  // llama.cpp computes logits for every token of a pass that computes any
     bool takes_position = false;       // each token has the position that the target reads next

@@ -103,10 +103,10 @@ def test_greedy_text_is_that_of_plain_decoding(pair: tuple[pathlib.Path, pathlib
 
 
 def test_trees(pair: tuple[pathlib.Path, pathlib.Path], request: pytest.FixtureRequest) -> None:
-    """Assistants and heads of recurrent targets draft chains."""
+    """Heads of recurrent targets draft chains."""
     target, head = pair
     name = request.node.callspec.params["pair"]
-    branches = not name.startswith("assistant") and not name.endswith(("qwen35", "lfm2"))
+    branches = not name.endswith(("qwen35", "lfm2"))
 
     def branching(count: int) -> sd.Generator:
         return generator(target, head, draft_tree=20, suffix=False, max_sequences=count, auto_cache=False)
@@ -221,6 +221,23 @@ def attentive_assistant() -> tuple[Model, Model]:
 
 def test_a_gemma4_assistant_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
     check_against_numpy(*attentive_assistant(), gemma4_assistant_drafts, tmp_path)
+
+
+def test_a_tree_of_an_assistant_is_accepted_more_often_than_its_chain(tmp_path: pathlib.Path) -> None:
+    """Nodes are read as drafts of a chain are: with their parents' rows, and without each other."""
+    target, head = attentive_assistant()
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F32), head.write(tmp_path / "head.gguf", GgmlType.F32)
+
+    def accepted(**chosen: int) -> float:
+        """In a pass, on average."""
+        options: sd.StreamOptions = {**OPTIONS, "max_tokens": 30}
+        gen = sd.Generator(*paths, n_threads=1, n_ctx=512, suffix=False, draft_weights="file", **chosen)
+        prompts = [random_tokens(target, 2 + seed % 4, seed) for seed in range(20)]
+        stats = [gen.generate(prompt, temperature=0, **options).stats for prompt in prompts]
+        return sum(s.accepted for s in stats) / sum(s.target_calls for s in stats)
+
+    assert accepted(draft_tree=1) == accepted(num_draft_tokens=1)
+    assert accepted(draft_tree=16) > max(1.0, 2 * accepted(num_draft_tokens=4))
 
 
 def test_an_assistant_attends_to_copied_cells(tmp_path: pathlib.Path) -> None:
