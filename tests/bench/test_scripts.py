@@ -114,6 +114,18 @@ SCRIPTS: dict[str, Script] = {
         ["story, 0"],
         4,
     ),
+    "bench.trees.children": (
+        "--target {target} --draft {draft} --prompts story --tokens 6 --seeds 1 --most 2 --weights 0 1",
+        [],
+        ["prose (6 places), 0", "prose (6 places), 1"],
+        5,
+    ),
+    "bench.trees.together": (
+        "--target {target} --draft {draft} --sizes 0 8 --prompts story letter --temperatures 0 --rounds 1 --tokens 4",
+        [],
+        ["0"],
+        3,
+    ),
     "bench.trees.trees": (
         "--build {build} --target {target} --draft {draft} --sizes 0 8 --prompts story --temperatures 0 --tokens 4 "
         "--megabytes 85",

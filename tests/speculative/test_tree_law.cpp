@@ -336,12 +336,12 @@ Setting setting_of(int vocabulary, int size, int length) {
 }
 
 // Of a head of two kinds.
-void check_laws(const std::function<Law(const Setting&, bool)>& law) {
+void check_laws(const std::function<Law(const Setting&, bool)>& law, std::uint64_t num_seeds = 2) {
   for (const Verification verification : {Verification::block, Verification::token}) {
     for (const bool kind : {false, true}) {
       for (Setting s : {setting_of(2, 1, 3), setting_of(2, 3, 3), setting_of(2, 4, 2), setting_of(3, 3, 2)}) {
         s.verification = verification;
-        for (s.seed = 1; s.seed <= 2; ++s.seed)
+        for (s.seed = 1; s.seed <= num_seeds; ++s.seed)
           CHECK_NEAR(enumerate::distance(law(s, kind), law_of_target(s)), 0.0, 1e-12);
       }
     }
@@ -434,7 +434,7 @@ TEST(law_holds_for_trees_of_a_block_drafter) {
 }
 
 TEST(law_holds_for_trees_of_a_head) { check_laws(law_of_head); }
-TEST(law_holds_for_trees_of_a_head_of_several_layers) { check_laws(law_of_layered_head); }
+TEST(law_holds_for_trees_of_a_head_of_several_layers) { check_laws(law_of_layered_head, 1); }
 
 // Several nodes of each place, the same texts, and one pass of the drafter in a cycle.
 TEST(a_block_drafter_makes_trees) {
