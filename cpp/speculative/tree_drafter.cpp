@@ -12,9 +12,9 @@ namespace specdec {
 namespace {
 
 constexpr int most_children = sampling::most_preferences;
-// What the draft's top-p and min-p leave out may be what the target keeps. With this weight it hardly costs the first
-// child, and of a real pair at temperature 0.8 one of four children is accepted at 0.916 of prose's places, not at
-// 0.905.
+// What the draft's top-p and min-p leave out may be what the target keeps. With this weight it costs the first child
+// nothing, and of a real pair at temperature 0.8 one of four children is accepted at 0.893 of prose's places, not
+// 0.881.
 constexpr int most_listed = 40;
 constexpr double tail_weight = 0.1;
 constexpr double least_worth = 1.0 / 24.0;  // of a draft in tokens; measured costs are not exact enough for less
