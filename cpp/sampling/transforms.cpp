@@ -201,8 +201,8 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out, boo
   keep_min_p(max_logit);
   if (!tail_.empty()) drop_kept_from_tail();
   if (excludes_top) max_logit = exclude_top(max_logit);
-  for (const Candidate& candidate : tail_)
-    candidates_.push_back({candidate.logit + std::log(tail_weight_) * params_.temperature, candidate.token});
+  const double lower = tail_.empty() ? 0.0 : std::log(tail_weight_) * params_.temperature;
+  for (const Candidate& candidate : tail_) candidates_.push_back({candidate.logit + lower, candidate.token});
   softmax(max_logit, out);
 }
 
